@@ -1,0 +1,1 @@
+"""Command-line mains of the consuming roles: agent, cloud, scorer, watch."""

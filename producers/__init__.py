@@ -1,0 +1,1 @@
+"""Command-line mains of the producing roles: replay and queries."""

@@ -1,0 +1,1 @@
+"""StreamGP: online, federated, Byzantine-resilient Gaussian processes over Kafka."""

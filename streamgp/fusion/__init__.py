@@ -1,0 +1,1 @@
+"""What the cloud concludes from many. Knows gp."""

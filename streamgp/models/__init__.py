@@ -1,0 +1,1 @@
+"""What a station believes: one method of the literature a file. Knows gp."""

@@ -1,0 +1,1 @@
+"""What crosses the network and how it is carried. Knows no other room."""

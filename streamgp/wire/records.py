@@ -1,0 +1,188 @@
+"""The records that cross the network, as frozen values; docs/design.md has the table that other languages read."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+Status: TypeAlias = Literal["ok", "no_quorum", "degraded"]
+Source: TypeAlias = Literal["cloud", "local"]
+Row: TypeAlias = tuple[float, ...]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all records: ``v`` is the schema version, unknown fields are ignored."""
+
+    v: int = SCHEMA_VERSION
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """The asker's units: a standardised value s stands for ``mean + std * s``."""
+
+    mean: float
+    std: float
+
+
+class Observation(Record, frozen=True, kw_only=True):
+    """What a station measured at ``time_ms`` (event time, ms since 1970 UTC), in physical units."""
+
+    station: str
+    time_ms: int
+    x: dict[str, float | None] = {}
+    y: float | tuple[float | None, ...]
+
+
+class Query(Record, frozen=True, kw_only=True):
+    """A question to every agent: the model rows ``points`` (m, d), as of event time ``time_ms``.
+
+    ``target_ms`` is the time that the answer is about. ``scale`` gives the asker's units; without it every
+    agent answers in its own. ``station`` is null when the question comes from outside.
+    ``innovation`` is the standardised error of the asker's own last forecast, null where unknown.
+    """
+
+    id: str
+    station: str | None = None
+    time_ms: int
+    target_ms: int
+    points: tuple[Row, ...]
+    scale: Scale | None = None
+    innovation: float | None = None
+
+
+class Progress(Record, frozen=True, kw_only=True):
+    """A station's promise to the event-time merge: no query of its own before ``time_ms`` is still to come.
+
+    ``queries`` are the ids of the last queries it sent (a reader waits for those before it believes the
+    promise). ``state`` is ``busy`` while more input is at hand, ``idle`` when all of it is read, ``gone`` when
+    the station leaves.
+    """
+
+    station: str
+    time_ms: int | None
+    queries: tuple[str, ...] = ()
+    state: Literal["busy", "idle", "gone"] = "busy"
+
+
+class Prediction(Record, frozen=True, kw_only=True):
+    """One agent's answer, in the units of the query's scale; ``variance`` is the latent one."""
+
+    query_id: str
+    agent: str
+    time_ms: int
+    mean: Row
+    variance: Row
+    noise_variance: Row
+    learned: int
+
+
+class Forecast(Record, frozen=True, kw_only=True):
+    """The cloud's fusion of the answers to one query, (m,) arrays in physical units.
+
+    ``mean``, ``variance`` and ``noise_variance`` are null when there was no quorum. ``kept`` counts the agents
+    used per point; ``trimmed`` names those that were cut at some point, ``missing`` those that did not answer,
+    ``refused`` those whose answer was not usable. ``untrimmed_*`` is the product of all usable answers.
+    """
+
+    query_id: str
+    station: str | None
+    time_ms: int
+    target_ms: int
+    mean: Row | None
+    variance: Row | None
+    noise_variance: Row | None
+    kept: tuple[int, ...]
+    trimmed: tuple[str, ...]
+    missing: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+    status: Status
+    rule: str = "trimmed_poe"
+    n_trim: int = 0
+    answers: int = 0
+    untrimmed_mean: Row | None = None
+    untrimmed_variance: Row | None = None
+    untrimmed_noise_variance: Row | None = None
+
+
+class StationForecast(Record, frozen=True, kw_only=True):
+    """What the asking station believes in the end: per point the cloud's answer or its own.
+
+    ``choice`` is the rule that picked ``source``: (8) or (9) of the paper. ``learned_ms`` is the time of the
+    last observation behind it.
+    """
+
+    query_id: str
+    station: str
+    time_ms: int
+    target_ms: int
+    mean: Row
+    variance: Row
+    noise_variance: Row
+    kept: tuple[int, ...]
+    trimmed: tuple[str, ...]
+    missing: tuple[str, ...]
+    status: Status
+    source: tuple[Source, ...]
+    choice: str = "eq8"
+    local_mean: Row = ()
+    local_variance: Row = ()
+    local_noise_variance: Row = ()
+    learned_ms: int | None = None
+
+
+class Score(Record, frozen=True, kw_only=True):
+    """One forecast held against the truth. ``covered``: y lies in the central 90% band."""
+
+    station: str
+    query_id: str
+    target_ms: int
+    method: str
+    y: float
+    mean: float
+    variance: float
+    noise_variance: float
+    error: float
+    nlpd: float
+    crps: float
+    covered: bool
+
+
+class Update(Record, frozen=True, kw_only=True):
+    """A client's summary of the shared block in one round of the hierarchical model; never a row of data."""
+
+    run: str
+    round: int
+    client: str
+    time_ms: int
+    rows: int
+    arrays: dict[str, tuple[float, ...]]
+    shapes: dict[str, tuple[int, ...]]
+
+
+class GlobalState(Record, frozen=True, kw_only=True):
+    """The shared block after a round, from the server to every client."""
+
+    run: str
+    round: int
+    time_ms: int
+    status: str
+    clients: tuple[str, ...]
+    arrays: dict[str, tuple[float, ...]]
+    shapes: dict[str, tuple[int, ...]]
+
+
+#: topic suffix -> record type; a topic's full name is ``{prefix}.{suffix}``
+TOPICS: dict[str, type[Record]] = {
+    "observations": Observation,
+    "queries": Query,
+    "progress": Progress,
+    "predictions": Prediction,
+    "forecasts": Forecast,
+    "station-forecasts": StationForecast,
+    "updates": Update,
+    "globals": GlobalState,
+    "scores": Score,
+}
+DEAD_LETTER = "dead-letter"

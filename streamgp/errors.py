@@ -48,3 +48,7 @@ class CheckpointError(StreamGPError):
 
 class DatasetError(StreamGPError):
     """A data set that is not there, cannot be fetched, or is not what its checksum says."""
+
+
+class NoQuorumError(StreamGPError, ValueError):
+    """Too few usable answers to fuse: an answer would be a guess, so none is given."""

@@ -1,0 +1,158 @@
+"""Point by point, the cloud's answer or the station's own: equations (8) and (9)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from streamgp.errors import SettingsError
+from streamgp.fusion.bounds import Theory
+from streamgp.fusion.fused import Mask
+from streamgp.gp.gaussian import Array
+
+Rule: TypeAlias = Literal["eq8", "eq9"]
+RULES: tuple[Rule, ...] = ("eq8", "eq9")
+
+
+class Believed(Protocol):
+    """Whatever has a variance (m,): a ``Gaussian``, a ``Fused``."""
+
+    @property
+    def variance(self) -> Array:
+        """(m,) variance of the latent function."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ChoiceConstants:
+    """The three constants of (9): the cloud is used where theta_cloud v_cloud - theta_local v_local < -margin.
+
+    Examples
+    --------
+    >>> ChoiceConstants(theta_cloud=1.0, theta_local=1.0, margin=0.0)  # with these, (9) is (8)
+    ChoiceConstants(theta_cloud=1.0, theta_local=1.0, margin=0.0)
+    """
+
+    theta_cloud: float
+    theta_local: float
+    margin: float
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(x) and x >= 0 for x in (self.theta_cloud, self.theta_local, self.margin)):
+            raise SettingsError("the constants of (9) must be finite and not negative")
+
+    @classmethod
+    def from_theory(
+        cls, theory: Theory, *, noise_variance: float, dispersion: float, dispersion_bound: float
+    ) -> ChoiceConstants:
+        """Theta-hat, theta-check and Gamma as Theorem 2 defines them.
+
+        With these (9) never picks the cloud, whatever the data: theta-check times a local variance is at most
+        ``sigma_e kappa(d) / (sigma_f^2 + sigma_e^2) <= sigma``, and Gamma is above ``sigma sqrt(2 ln 2)``.
+        :meth:`from_record` gives constants of the same meaning that do.
+
+        Parameters
+        ----------
+        theory
+            Kernel, noises, sup norm, Lipschitz constant, beta and delta.
+        noise_variance
+            This agent's own noise variance.
+        dispersion
+            d^[i](t), this agent's own dispersion.
+        dispersion_bound
+            gamma_d, a bound of every agent's dispersion.
+        """
+        if not theory.noise_least <= noise_variance <= theory.noise_greatest:
+            raise SettingsError("noise_variance must lie between the least and the greatest of the theory")
+        if not 0.0 <= dispersion <= dispersion_bound < math.inf:
+            raise SettingsError("need 0 <= dispersion <= dispersion_bound, finite")
+        sf2, kappa = theory.signal_variance, theory.kappa
+        shrink = (sf2 + theory.noise_greatest - kappa(dispersion_bound)) * theory.sup_norm
+        near = kappa(dispersion)
+        return cls(
+            theta_cloud=shrink / ((1.0 - 2.0 * theory.beta) * sf2 * theory.noise_least),
+            theta_local=math.sqrt(noise_variance) * near / (sf2**2 + sf2 * noise_variance - near**2),
+            margin=sf2 * theory.lipschitz * dispersion_bound / (sf2 + theory.noise_least) + theory.spread,
+        )
+
+    @classmethod
+    def from_record(
+        cls,
+        *,
+        local_error: Array,
+        local_variance: Array,
+        cloud_error: Array,
+        cloud_variance: Array,
+        margin: float = 0.0,
+    ) -> ChoiceConstants:
+        """Constants estimated from past answers whose truth is known.
+
+        Theorem 2 writes both errors as a constant times the claimed variance, bounding the cloud's from above (31)
+        and the station's from below (30). Here the constants are those that past errors bear out:
+        sqrt(sum e^2 / sum v^2), which makes the two sides equal on average.
+
+        Parameters
+        ----------
+        local_error, local_variance, cloud_error, cloud_variance : (n,)
+            Past errors of the two answers, and the latent variances that they claimed.
+        margin
+            How much better the cloud must be, in the units of y.
+        """
+        return cls(_per_variance(cloud_error, cloud_variance), _per_variance(local_error, local_variance), margin)
+
+
+def choose(
+    local: Believed | ArrayLike,
+    cloud: Believed | ArrayLike | None,
+    rule: Rule = "eq8",
+    *,
+    constants: ChoiceConstants | None = None,
+) -> Mask:
+    """(m,) True where the cloud's answer is to be used, the set Z_fused of (8) or (9).
+
+    Parameters
+    ----------
+    local, cloud
+        The two answers, or their variances (m,). Without a cloud (no quorum) the station's own is used everywhere.
+    rule
+        ``eq8``: where the cloud's variance is the smaller. ``eq9``: where the cloud's squared error is the smaller
+        by the bounds of Theorem 2; needs ``constants``.
+
+    Raises
+    ------
+    SettingsError
+        If the rule is unknown, or ``eq9`` has no constants.
+
+    Examples
+    --------
+    >>> choose([0.5, 0.1], [0.2, 0.2])
+    array([ True, False])
+    """
+    if rule not in RULES:
+        raise SettingsError(f"rule must be one of {', '.join(RULES)}, got {rule!r}")
+    v_local = _variance(local)
+    if cloud is None:
+        return np.zeros(v_local.shape, dtype=np.bool_)
+    v_cloud = _variance(cloud)
+    if v_local.shape != v_cloud.shape:
+        raise ValueError(f"local and cloud must be of one shape, got {v_local.shape} and {v_cloud.shape}")
+    if rule == "eq8":
+        return np.asarray(v_local > v_cloud)
+    if constants is None:
+        raise SettingsError("eq9 needs constants: from settings or from a record")
+    return np.asarray(constants.theta_cloud * v_cloud - constants.theta_local * v_local < -constants.margin)
+
+
+def _variance(believed: Believed | ArrayLike) -> Array:
+    return np.asarray(getattr(believed, "variance", believed), dtype=np.float64)
+
+
+def _per_variance(error: Array, variance: Array) -> float:
+    e, v = np.asarray(error, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+    if e.shape != v.shape or not e.size:
+        raise ValueError(f"errors and variances must be of one shape, not empty, got {e.shape} and {v.shape}")
+    return float(np.sqrt((e**2).sum() / (v**2).sum()))

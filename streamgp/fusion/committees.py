@@ -1,0 +1,105 @@
+"""Bayesian committee machines: products of experts that share a prior, with the prior counted once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from streamgp.errors import NoQuorumError
+from streamgp.fusion.fused import Fused, alone, open_door, per_point
+from streamgp.fusion.sums import order_free_sum
+from streamgp.fusion.weights import entropy_gain
+from streamgp.gp.gaussian import Array
+
+
+def bcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike) -> Fused:
+    """Bayesian committee machine (Tresp 2000): the product, with the prior that it counts n times divided out.
+
+    An expert that claims to know less than the prior has no share: dividing it out could leave less than nothing.
+    Where no expert knows more than the prior, the prior is the answer. The prior mean is zero.
+
+    Parameters
+    ----------
+    means, variances : (n_agents, m)
+        Answers; those that are not usable are left out.
+    prior_variance : float or (m,)
+        Variance of the latent function before any data.
+
+    Examples
+    --------
+    >>> bcm([[1.0], [1.0]], [[0.5], [0.5]], prior_variance=1.0).variance.round(12)
+    array([0.33333333])
+    """
+    M, V, ok = open_door(means, variances)
+    prior = per_point(prior_variance, V.shape[1], "prior_variance")
+    return alone(_committee(M, V, (ok & (prior >= V)).astype(np.float64), prior), M, V, ok)
+
+
+def rbcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike) -> Fused:
+    """Robust Bayesian committee machine (Deisenroth and Ng 2015): BCM with entropy weights.
+
+    Same arguments as :func:`bcm`, and the same treatment of experts that know less than the prior.
+
+    Examples
+    --------
+    >>> rbcm([[1.0], [5.0]], [[0.1], [1.0]], prior_variance=1.0).kept[:, 0].tolist()
+    [True, False]
+    """
+    M, V, ok = open_door(means, variances)
+    prior = per_point(prior_variance, V.shape[1], "prior_variance")
+    return alone(_committee(M, V, np.where(ok, entropy_gain(V, prior), 0.0), prior), M, V, ok)
+
+
+def grbcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike | None = None) -> Fused:
+    """Generalised robust BCM (Liu et al. 2018): the first row is the communication expert.
+
+    The other experts learned the communication expert's rows beside their own, so its answer plays the part that
+    the prior has in :func:`rbcm`. One of them has weight 1 (there the conditional is exact), the rest their gain
+    in entropy over the communication expert; which one is left open, and here it is the one that gains most, so
+    that the order of the others does not matter.
+
+    Parameters
+    ----------
+    means, variances : (n_agents, m)
+        Row 0 is the communication expert; it must be usable everywhere.
+    prior_variance : float or (m,), optional
+        Not needed; checked, so that all committee machines can be called alike.
+
+    Raises
+    ------
+    NoQuorumError
+        If the communication expert's answer is not usable at some point.
+
+    Examples
+    --------
+    >>> f = grbcm([[1.0], [2.0]], [[1.0], [0.5]])  # one augmented expert: it has seen all there is
+    >>> f.mean, f.variance
+    (array([2.]), array([0.5]))
+    """
+    M, V, ok = open_door(means, variances)
+    if prior_variance is not None:
+        per_point(prior_variance, V.shape[1], "prior_variance")
+    if not ok[0].all():
+        raise NoQuorumError("the communication expert's answer is not usable at every point")
+    if M.shape[0] == 1:
+        return Fused(M[0].copy(), V[0].copy(), ok.copy())
+    M1, V1, base = M[1:], V[1:], V[0]
+    W = np.where(ok[1:], entropy_gain(V1, base), 0.0)
+    best = ok[1:] & (V1.min(axis=0) == V1) & (base >= V1)
+    ties = np.maximum(best.sum(axis=0), 1)
+    W = np.where(best, (1.0 + (ties - 1) * W) / ties, W)  # ties share: one has weight 1, the others their gain
+    share = W * (base / V1)
+    excess = order_free_sum(W) - 1.0
+    informed = W.sum(axis=0) > 0
+    total = np.where(informed, order_free_sum(share) - excess, 1.0)
+    mean = np.where(informed, (order_free_sum(share * M1) - excess * M[0]) / total, M[0])
+    kept = np.vstack([(excess != 0) | ~informed, W > 0])
+    return alone(Fused(mean, base / total, kept), M, V, ok)
+
+
+def _committee(M: Array, V: Array, W: Array, prior: Array) -> Fused:
+    """Weighted product, the prior divided out (sum of weights - 1) times; the prior where no weight is left."""
+    kept = W > 0
+    share = W * (prior / V)  # precisions in units of the prior's
+    total = 1.0 + order_free_sum(np.where(kept, share - W, 0.0))
+    return Fused(order_free_sum(share * M) / total, prior / total, kept)

@@ -22,8 +22,8 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m pytest tests/benchmarks -m bench -s -o addopts= $(ARGS)
 
-broker: $(VENV)/.installed
-	docker/broker run
+broker:
+	docker/broker run $(ARGS)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,62 @@
+"""A real broker for the tests of this folder: started once, or the one that STREAMGP_TEST_BROKER names.
+
+At a desk without Java, Maven or a network these tests skip and say which is missing; with CI=true they fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "docker" / "broker"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.broker)
+
+
+def unavailable(reason: str) -> None:
+    """No broker: a reason to skip at a desk, a failure in CI."""
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(f"no broker, and CI=true: {reason}", pytrace=False)
+    pytest.skip(f"no broker: {reason}")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real broker, for the whole session. Whoever stops it must use one of his own."""
+    given = os.environ.get("STREAMGP_TEST_BROKER")
+    if given:
+        yield given
+        return
+    folder = tmp_path_factory.mktemp("broker")
+    command = [sys.executable, str(SCRIPT), "run", "--dir", str(folder), "--json", "--until-stdin-closes"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        line = process.stdout.readline()
+        if not line:
+            unavailable(process.stderr.read().decode().strip())
+        yield json.loads(line)["bootstrap"]
+        process.stdin.close()  # the script stops the broker then, and also if this process is killed
+        process.wait(30)
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    """A fresh topic prefix for each test."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")[:40]
+    return f"{name}-{uuid.uuid4().hex[:8]}"

@@ -36,10 +36,13 @@ class Outgoing:
 class Reader(Protocol):
     """Reads some partitions in order. One thread uses it."""
 
-    def poll(self, timeout_s: float, max_records: int = 500) -> list[Message]:
+    def poll(
+        self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()
+    ) -> list[Message]:
         """The next messages, oldest first in each partition; empty after ``timeout_s`` without any.
 
-        Never raises because the broker is away: it returns nothing and tries again at the next call.
+        Never raises because the broker is away: it returns nothing and tries again at the next call. Topics in
+        ``without`` are left alone this time, so that a role that has enough of one input can still read others.
         """
 
     def seek(self, offsets: dict[Partition, int]) -> None:

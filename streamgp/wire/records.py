@@ -67,7 +67,11 @@ class Progress(Record, frozen=True, kw_only=True):
 
 
 class Prediction(Record, frozen=True, kw_only=True):
-    """One agent's answer, in the units of the query's scale; ``variance`` is the latent one."""
+    """One agent's answer, in the units of the query's scale; ``variance`` is the latent one.
+
+    ``time_ms`` is the time of the last observation behind it, ``learned`` how many there are. An agent that is
+    there and has nothing to say answers with empty arrays and says why in ``abstained``.
+    """
 
     query_id: str
     agent: str
@@ -76,6 +80,7 @@ class Prediction(Record, frozen=True, kw_only=True):
     variance: Row
     noise_variance: Row
     learned: int
+    abstained: str | None = None
 
 
 class Forecast(Record, frozen=True, kw_only=True):
@@ -133,7 +138,11 @@ class StationForecast(Record, frozen=True, kw_only=True):
 
 
 class Score(Record, frozen=True, kw_only=True):
-    """One forecast held against the truth. ``covered``: y lies in the central 90% band."""
+    """One forecast held against the truth, in physical units.
+
+    ``error`` is mean - y, ``nlpd`` and ``crps`` are of y (noise included), ``covered``: y lies in the central
+    90% band. ``scale`` is the asker's standard deviation of y: divide by it to compare stations.
+    """
 
     station: str
     query_id: str
@@ -147,6 +156,7 @@ class Score(Record, frozen=True, kw_only=True):
     nlpd: float
     crps: float
     covered: bool
+    scale: float | None = None
 
 
 class Update(Record, frozen=True, kw_only=True):

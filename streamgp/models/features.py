@@ -1,0 +1,215 @@
+"""The row of a model for a target time: lags of the station's own y, moving averages, calendar, the record's x."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias, final
+
+import numpy as np
+from typing_extensions import Self
+
+from streamgp.errors import CheckpointError, SettingsError
+from streamgp.gp.gaussian import Array
+from streamgp.models.contract import State
+from streamgp.models.scaling import RunningScale
+
+VERSION = 1
+DAY_MS = 86_400_000
+
+Calendar: TypeAlias = Literal["year", "week", "day"]
+PERIOD_MS: dict[str, float] = {"year": 365.2425 * DAY_MS, "week": 7.0 * DAY_MS, "day": float(DAY_MS)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureSettings:
+    """What a row is made of. Stations that answer each other's queries need the same settings.
+
+    Parameters
+    ----------
+    lags
+        How many steps back from the target each lag looks; 1 is the last value before it.
+    averages
+        Numbers of last values whose mean is a column.
+    calendar
+        Periods whose phase at the target time is a pair of columns (sine, cosine); None chooses by cadence: the
+        year from a day up, day and year below.
+    x
+        Names of the record's own columns. A name that the caller does not give for the target time has its
+        last known value; one never seen stands at its mean.
+    cadence_ms
+        Time between two readings.
+    max_gap
+        Steps over which a missing reading is bridged by the last one before it; a longer gap empties the lags.
+
+    Examples
+    --------
+    >>> FeatureMap(FeatureSettings(lags=(1, 2), averages=(7,), x=("rain",))).columns
+    ('lag1', 'lag2', 'mean7', 'year_sin', 'year_cos', 'rain')
+    """
+
+    lags: tuple[int, ...] = (1, 2, 3)
+    averages: tuple[int, ...] = (10,)
+    calendar: tuple[Calendar, ...] | None = None
+    x: tuple[str, ...] = ()
+    cadence_ms: int = DAY_MS
+    max_gap: int = 3
+
+    def __post_init__(self) -> None:
+        for name in ("lags", "averages"):
+            values = getattr(self, name)
+            if any(v < 1 for v in values) or len(set(values)) != len(values):
+                raise SettingsError(f"{name} must be different numbers from 1 up, got {values}")
+        if self.cadence_ms < 1 or self.max_gap < 0:
+            raise SettingsError("cadence_ms must be at least 1 and max_gap at least 0")
+        if unknown := set(self.periods) - set(PERIOD_MS):
+            raise SettingsError(f"calendar knows {sorted(PERIOD_MS)}, got {sorted(unknown)}")
+        if not self.columns:
+            raise SettingsError("a row needs at least one column")
+        if len(set(self.columns)) != len(self.columns):
+            raise SettingsError(f"two columns of the same name in {self.columns}")
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        if self.calendar is not None:
+            return self.calendar
+        return ("year",) if self.cadence_ms >= DAY_MS else ("day", "year")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        calendar = (f"{p}_{wave}" for p in self.periods for wave in ("sin", "cos"))
+        return (*(f"lag{k}" for k in self.lags), *(f"mean{w}" for w in self.averages), *calendar, *self.x)
+
+    @property
+    def depth(self) -> int:
+        """Readings that a row looks back on."""
+        return max(*self.lags, *self.averages, 1, 1)
+
+
+@final
+class FeatureMap:
+    """Rows for one station, from its readings so far.
+
+    Examples
+    --------
+    >>> features = FeatureMap(FeatureSettings(lags=(1, 2), averages=(), calendar=()))
+    >>> features.row(0) is None
+    True
+    >>> for day, y in enumerate((10.0, 12.0)):
+    ...     features.observe(day * DAY_MS, {}, y)
+    >>> features.row(2 * DAY_MS, shift=10.0, scale=2.0)
+    array([1., 0.])
+    """
+
+    def __init__(self, settings: FeatureSettings | None = None) -> None:
+        self.settings = settings if settings is not None else FeatureSettings()
+        self.columns = self.settings.columns
+        self._last_ms: int | None = None
+        self._values: deque[float] = deque(maxlen=self.settings.depth)
+        self._x_scales = {name: RunningScale() for name in self.settings.x}
+        self._x_last: dict[str, float] = {}
+
+    def observe(self, time_ms: int, x: Mapping[str, float | None], y: float) -> None:
+        """Take in a reading, later than all before. If this raises, nothing has changed.
+
+        Raises
+        ------
+        ValueError
+            If y is not finite, or the time does not go forward.
+        """
+        if not math.isfinite(y):
+            raise ValueError(f"y must be finite, got {y}")
+        if self._last_ms is not None and time_ms <= self._last_ms:
+            raise ValueError(f"time {time_ms} does not follow {self._last_ms}")
+        known = {n: float(v) for n in self.settings.x if (v := x.get(n)) is not None and math.isfinite(v)}
+        missed = self._missed(time_ms)
+        if missed > self.settings.max_gap:
+            self._values.clear()
+        elif self._values:
+            self._values.extend([self._values[-1]] * missed)
+        self._values.append(float(y))
+        self._last_ms = time_ms
+        for name, value in known.items():
+            self._x_scales[name].update(value)
+            self._x_last[name] = value
+
+    def _missed(self, time_ms: int) -> int:
+        """Steps between the last reading and ``time_ms`` that brought none."""
+        if self._last_ms is None:
+            return 0
+        return max(0, round((time_ms - self._last_ms) / self.settings.cadence_ms) - 1)
+
+    def row(
+        self,
+        target_ms: int,
+        x: Mapping[str, float | None] | None = None,
+        *,
+        shift: float = 0.0,
+        scale: float = 1.0,
+    ) -> Array | None:
+        """(d,) row for a target time after the last reading; None while the lags are not full.
+
+        Parameters
+        ----------
+        target_ms
+            The time that a prediction is wanted for.
+        x
+            Values of the record's columns that are known for that time already.
+        shift, scale
+            Lags and averages are standardised with them: ``(y - shift) / scale``.
+        """
+        s = self.settings
+        missed = self._missed(target_ms)
+        if len(self._values) < s.depth or missed > s.max_gap:
+            return None
+        values = [*self._values, *([self._values[-1]] * missed)]
+        row = [(values[-k] - shift) / scale for k in s.lags]
+        row += [(math.fsum(values[-w:]) / w - shift) / scale for w in s.averages]
+        for period in s.periods:
+            angle = math.tau * ((target_ms % PERIOD_MS[period]) / PERIOD_MS[period])
+            row += [math.sin(angle), math.cos(angle)]
+        row += [self._x_value(name, None if x is None else x.get(name)) for name in s.x]
+        return np.array(row)
+
+    def _x_value(self, name: str, given: float | None) -> float:
+        scale = self._x_scales[name]
+        if given is None or not math.isfinite(given):
+            given = self._x_last.get(name)
+        return 0.0 if given is None else (given - scale.mean) / scale.std
+
+    def state(self) -> State:
+        """All that the rows to come depend on."""
+        return {
+            "version": VERSION,
+            "settings": asdict(self.settings),
+            "last_ms": self._last_ms,
+            "values": np.array(self._values),
+            "x_scales": {name: scale.state() for name, scale in self._x_scales.items()},
+            "x_last": dict(self._x_last),
+        }
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The twin that ``state`` describes.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is of another version, or damaged.
+        """
+        if state.get("version") != VERSION:
+            raise CheckpointError(f"features: version {state.get('version')!r}, this release reads {VERSION}")
+        try:
+            settings: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in state["settings"].items()
+            }
+            new = cls(FeatureSettings(**settings))
+            new._last_ms = None if state["last_ms"] is None else int(state["last_ms"])
+            new._values.extend(float(v) for v in state["values"])
+            new._x_scales = {name: RunningScale.from_state(state["x_scales"][name]) for name in new.settings.x}
+            new._x_last = {str(name): float(value) for name, value in state["x_last"].items()}
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"features: damaged state ({error})") from error
+        return new

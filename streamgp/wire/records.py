@@ -27,12 +27,16 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 class Observation(Record, frozen=True, kw_only=True):
-    """What a station measured at ``time_ms`` (event time, ms since 1970 UTC), in physical units."""
+    """What a station measured at ``time_ms`` (event time, ms since 1970 UTC), in physical units.
+
+    ``unit`` names the unit of y where the station tells it; it is left out of the JSON otherwise.
+    """
 
     station: str
     time_ms: int
     x: dict[str, float | None] = {}
     y: float | tuple[float | None, ...]
+    unit: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Query(Record, frozen=True, kw_only=True):

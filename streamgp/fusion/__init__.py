@@ -1,5 +1,6 @@
 """What the cloud concludes from many. Knows gp."""
 
+from streamgp.fusion.attacks import KINDS, Answer, Attack, make_attack
 from streamgp.fusion.averages import geometric_median, krum, mean_of_experts, median_of_experts
 from streamgp.fusion.choose import ChoiceConstants, choose
 from streamgp.fusion.committees import bcm, grbcm, rbcm
@@ -8,6 +9,9 @@ from streamgp.fusion.products import covariance_intersection, gpoe, min_variance
 from streamgp.fusion.trimmed import Cuts, cut_sides, n_trim_for, trimmed_poe
 
 __all__ = [
+    "KINDS",
+    "Answer",
+    "Attack",
     "ChoiceConstants",
     "Cuts",
     "Fused",
@@ -20,6 +24,7 @@ __all__ = [
     "gpoe",
     "grbcm",
     "krum",
+    "make_attack",
     "mean_of_experts",
     "median_of_experts",
     "min_variance",

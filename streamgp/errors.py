@@ -1,5 +1,10 @@
 """The project's own error tree: everything raised on purpose derives from :class:`StreamGPError`."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 
 class StreamGPError(Exception):
     """Base of every error that this project raises on purpose."""
@@ -36,6 +41,18 @@ class TopicMissingError(LogError):
 
 class BrokerUnavailableError(LogError):
     """No broker answered within the time given."""
+
+
+class DeliveryError(LogError):
+    """Records that were not confirmed: ``failed`` holds those given up, each with its reason.
+
+    Of those it is not known that they are in the log. ``pending`` counts those that may still arrive.
+    """
+
+    def __init__(self, message: str, failed: Sequence[tuple[Any, str]] = (), pending: int = 0) -> None:
+        super().__init__(message)
+        self.failed = tuple(failed)
+        self.pending = pending
 
 
 class FencedError(LogError):

@@ -1,7 +1,8 @@
 """Named data sets: observations of sensor stations in event-time order, and tables for regression.
 
 ``irish-wind`` and ``de-pm10`` ship in this folder (``SOURCES.md`` names their source). The others are read from
-the folder that the environment variable ``STREAMGP_DATA`` names.
+the folder that the environment variable ``STREAMGP_DATA`` names, or downloaded once into the user's cache
+(``STREAMGP_CACHE`` names another folder).
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from producers.datasets.places import Place, Region, check_location
 from producers.datasets.registry import NAMES
-from producers.datasets.select import Selection, When, places_of, select
-from streamgp.experiments import tables
+from producers.datasets.select import Selection, When, load_table, places_of, select
 from streamgp.experiments.tables import Part, Table
 from streamgp.wire.records import Observation
 
@@ -57,7 +57,8 @@ def observations(
     Raises
     ------
     DatasetError
-        If the set, a target or a station is unknown, a time cannot be read, or the file is not there.
+        If the set, a target or a station is unknown, a time cannot be read, or the file can neither be found nor
+        downloaded.
 
     Examples
     --------
@@ -88,4 +89,4 @@ def stations(name: str) -> dict[str, Place]:
 
 def table(name: str, *, target: str | None = None, part: Part | None = None, fold: int | None = None) -> Table:
     """A regression set as (X (n, d), y (n,), names); see :func:`streamgp.experiments.tables.table`."""
-    return tables.table(name, target=target, part=part, fold=fold)
+    return load_table(name, target=target, part=part, fold=fold)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
+from producers.datasets.fetch import locate
 from producers.datasets.places import Place
 from producers.datasets.registry import NAMES, SERIES, Series, series_of
 from streamgp.errors import DatasetError
@@ -116,7 +117,7 @@ def places_of(name: str) -> dict[str, Place]:
     series = series_of(name)
     if series.places is None:
         return {}
-    with tables.find_file(series.places).open(newline="", encoding="utf-8") as file:
+    with locate(series.places).open(newline="", encoding="utf-8") as file:
         return {
             row.get("code", row["station"]): Place(float(row["lat"]), float(row["lon"]), row["station"])
             for row in csv.DictReader(file)
@@ -144,8 +145,19 @@ def to_ms(when: When, utc_offset_h: float = 0.0) -> int:
     return round((when - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(milliseconds=1))
 
 
+def load_table(
+    name: str, *, target: str | None = None, part: tables.Part | None = None, fold: int | None = None
+) -> tables.Table:
+    """:func:`streamgp.experiments.tables.table`, after its files were fetched where they are not at hand."""
+    if name in tables.LAYOUTS:
+        for choice in tables.files_of(name, part):
+            if not any(tables.has_file(file) for file in choice):
+                locate(choice[0])
+    return tables.table(name, target=target, part=part, fold=fold)
+
+
 def _series_rows(name: str, series: Series) -> Rows:
-    table = tables.read_columns(tables.find_file(series.file))
+    table = tables.read_columns(locate(series.file))
     local = table.pop(series.time).astype("datetime64[ms]").astype(np.int64)
     time_ms = local - round(series.utc_offset_h * 3_600_000)
     for column in series.compass:
@@ -171,7 +183,7 @@ def _table_rows(name: str, target: str | Sequence[str] | None) -> Rows:
     if name not in tables.LAYOUTS:
         raise DatasetError(f"no data set is called {name!r}; there are {', '.join(NAMES)}")
     chosen = target if isinstance(target, str) else tables.LAYOUTS[name].target
-    X, y, names = tables.table(name, target=chosen)
+    X, y, names = load_table(name, target=chosen)
     columns = {column: X[:, j] for j, column in enumerate(names)} | {chosen: y}
     times = TABLE_START_MS + TABLE_STEP_MS * np.arange(len(y), dtype=np.int64)
     return Rows(np.full(len(y), name, dtype=object), times, columns, target=chosen)

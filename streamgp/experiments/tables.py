@@ -92,6 +92,19 @@ def find_file(file: str) -> Path:
     raise DatasetError(f"{file} is not in {', '.join(map(str, data_folders()))}")
 
 
+def has_file(file: str) -> bool:
+    """Whether :func:`find_file` would find it."""
+    return any((folder / file).is_file() for folder in data_folders())
+
+
+def files_of(name: str, part: Part | None = None) -> tuple[tuple[str, ...], ...]:
+    """The files that a regression set needs; of each inner tuple the first at hand is read."""
+    if name != "sarcos":
+        return ((LAYOUTS[name].file,),)
+    pieces = {"train": ("sarcos_train.csv.gz", "sarcos_partial.csv.gz"), "test": ("sarcos_test.csv.gz",)}
+    return tuple(files for piece, files in pieces.items() if part in (None, piece))
+
+
 def read_columns(path: Path) -> Columns:
     """The columns of a data file (comma-separated with a header, plain or .gz, or Parquet).
 
@@ -156,8 +169,8 @@ def table(name: str, *, target: str | None = None, part: Part | None = None, fol
 def _tested(name: str, layout: Layout, columns: Columns, fold: int | None) -> npt.NDArray[np.bool_]:
     """(n,) which rows test."""
     if fold is not None:
-        if not 0 <= fold <= 9:
-            raise DatasetError(f"{name} has no fold {fold}")
+        if not 0 <= fold <= 9 or layout.fold not in columns:
+            raise DatasetError(f"{name} has no fold {fold}, or this copy of it none at all")
         return np.asarray(columns[str(layout.fold)] == fold)
     if layout.split is None:
         raise DatasetError(f"{name} has no published split; name a fold")
@@ -172,9 +185,9 @@ def _sarcos(part: Part | None) -> Columns:
     keep = [f"{kind}{j}" for kind in ("q", "qd", "qdd", "tau") for j in range(1, 8)]
     pieces: list[Columns] = []
     if part != "test":
-        try:
+        if has_file("sarcos_train.csv.gz"):
             train = read_columns(find_file("sarcos_train.csv.gz"))
-        except DatasetError:
+        else:
             train = read_columns(find_file("sarcos_partial.csv.gz"))
             fresh = train["in_test_file"] == 0
             train = {column: train[column][fresh] for column in keep}

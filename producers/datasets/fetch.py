@@ -90,7 +90,10 @@ def _download(original: Original, to: Path, *, timeout_s: float) -> Path:
                 bar.update(task, advance=len(chunk))
             size = out.tell()
     except (urllib.error.URLError, OSError) as error:
-        cause = error if isinstance(error, urllib.error.HTTPError) else getattr(error, "reason", error)
+        cause = getattr(error, "reason", error)
+        if isinstance(error, urllib.error.HTTPError):
+            cause = error
+            error.close()
         raise DatasetError(
             f"cannot download {original.url}: {cause}. Without a network, put the file into a folder and name "
             f"that in STREAMGP_DATA"

@@ -212,4 +212,6 @@ def _values(column: Any) -> npt.NDArray[Any]:
         return np.asarray(column.cast(pyarrow.float64()).to_numpy(), dtype=np.float64)
     if pyarrow.types.is_null(kind):
         return np.full(len(column), np.nan)
-    return np.array(column.to_pylist(), dtype=object)
+    if pyarrow.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    return np.asarray(column.to_numpy(), dtype=object)

@@ -235,4 +235,4 @@ class Log(Protocol):
         """Delete, in each partition, all that is older than its offset; readers are told what they lost."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the readers and writers that it made, and let go of everything."""

@@ -173,9 +173,7 @@ def _series_rows(name: str, series: Series) -> Rows:
     values = np.column_stack(list(table.values())).ravel()
     station = np.tile(names, len(time_ms))
     times = np.repeat(time_ms, len(names))
-    return Rows(
-        station, times, {series.quantity: values}, target=series.quantity, utc_offset_h=series.utc_offset_h
-    )
+    return Rows(station, times, {series.quantity: values}, target=series.quantity, utc_offset_h=series.utc_offset_h)
 
 
 def _table_rows(name: str, target: str | Sequence[str] | None) -> Rows:

@@ -68,9 +68,7 @@ class MemoryReader:
             else:
                 self._take_on(self._wanted)
 
-    def poll(
-        self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()
-    ) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         end = time.monotonic() + timeout_s
         with self._log.changed:
             while True:

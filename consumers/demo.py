@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import msgspec
 from rich.console import Console
-from streamgp.wire.kafka import KafkaLog
 
 from consumers.demo_options import late_of, own_prefix, period_of, unit_of
 from consumers.options import fail, log_to_stderr, settings_of, shared
@@ -19,6 +18,7 @@ from streamgp.demo.run import run_embedded, run_on_broker
 from streamgp.demo.view import viewing
 from streamgp.errors import StreamGPError
 from streamgp.fusion.attacks import KINDS
+from streamgp.wire.kafka import KafkaLog
 
 
 @click.command("demo")

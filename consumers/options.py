@@ -50,6 +50,11 @@ def needs_broker(settings: Settings) -> str:
     return settings.broker
 
 
+def create_command(settings: Settings) -> str:
+    """The command that makes the topics of these settings."""
+    return f"streamgp topics create --broker {settings.broker} --prefix {settings.prefix}"
+
+
 def fail(error: StreamGPError) -> NoReturn:
     """Say what is wrong in one line and end with the code of its kind."""
     click.echo(f"error: {error}", err=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 
 import click
-from streamgp.wire.kafka import KafkaLog
 
-from consumers.options import fail, needs_broker
+from consumers.options import create_command, fail, needs_broker
 from streamgp.errors import StreamGPError
 from streamgp.roles.loop import Role, run, stopping
 from streamgp.roles.settings import Settings
 from streamgp.roles.wiring import Kind, subscriptions
 from streamgp.wire.clock import SystemClock
-from streamgp.wire.topics import topic_plan
+from streamgp.wire.kafka import KafkaLog
+from streamgp.wire.topics import preflight, topic_plan
 
 
 def serve(
@@ -29,13 +29,13 @@ def serve(
     name = " ".join(filter(None, (kind, station)))
     log = KafkaLog(needs_broker(settings), settings.kafka)
     reads = subscriptions(kind, settings, station=station, also=also)
-    group = ".".join(filter(None, (settings.prefix, kind, station)))
     try:
         with stopping() as stop:
-            log.wait(stop)
-            log.require_topics([spec.name for spec in topic_plan(settings.prefix)])
+            preflight(
+                log, [spec.name for spec in topic_plan(settings.prefix)], command=create_command(settings), stop=stop
+            )
             click.echo(f"{name}: running on {settings.broker}, topics {settings.prefix}.*", err=True)
-            run(role, log.reader(reads, group=group), log.writer(), SystemClock(), stop)
+            run(role, log.reader(reads), log.writer(), SystemClock(), stop)
     except StreamGPError as error:
         fail(error)
     click.echo(f"{name}: stopped", err=True)

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import click
-from streamgp.wire.kafka import KafkaLog
 
 from consumers.options import fail, needs_broker, settings_of, shared
 from streamgp.errors import StreamGPError
+from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.topics import topic_plan
 
 

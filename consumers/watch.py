@@ -7,13 +7,14 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from streamgp.wire.kafka import KafkaLog
 
-from consumers.options import fail, log_to_stderr, needs_broker, settings_of, shared
+from consumers.options import create_command, fail, log_to_stderr, needs_broker, settings_of, shared
 from streamgp.errors import StreamGPError
 from streamgp.roles.loop import stopping
 from streamgp.roles.watch import watch
 from streamgp.roles.wiring import subscriptions
+from streamgp.wire.kafka import KafkaLog
+from streamgp.wire.topics import preflight
 
 
 @click.command("watch")
@@ -39,9 +40,8 @@ def command(
     log = KafkaLog(needs_broker(settings), settings.kafka)
     try:
         with stopping() as stop:
-            log.wait(stop)
             reads = subscriptions("watch", settings)
-            log.require_topics([s.topic for s in reads])
+            preflight(log, [s.topic for s in reads], command=create_command(settings), stop=stop)
             reader = log.reader(reads, start="earliest" if from_start else "latest")
             console = Console(file=sys.stdout)
             watch(reader, settings, stop, console, station=station, as_json=as_json, limit=limit, timeout_s=timeout)

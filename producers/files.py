@@ -53,16 +53,12 @@ def read_file(path: Path, options: FileOptions | None = None, *, tell: Tell = la
 
     def time_reader(told: Tell = lambda line: None) -> TimeReader:
         unit: Unit | None = "ms" if ours else options.time_unit
-        return TimeReader(
-            zone=options.zone, date_format=options.date_format, unit=unit, day_first=first, tell=told
-        )
+        return TimeReader(zone=options.zone, date_format=options.date_format, unit=unit, day_first=first, tell=told)
 
     mapping = ours or find_mapping(source.names, sample, options.wishes, decimal=decimal, times=time_reader)
     tell(f"{path.name}: {mapping.told}")
     if any(is_single_precision(source, column) for column in mapping.time):
-        raise DatasetError(
-            f"{path}: {mapping.time[0]} is in single precision: an epoch in it is off by up to 64 s"
-        )
+        raise DatasetError(f"{path}: {mapping.time[0]} is in single precision: an epoch in it is off by up to 64 s")
     reader = _Reader(
         path, mapping, options, decimal=decimal, times=time_reader(lambda line: tell(f"{path.name}: {line}"))
     )
@@ -77,9 +73,7 @@ def read_file(path: Path, options: FileOptions | None = None, *, tell: Tell = la
 class _Reader:
     """Rows of one file to observations."""
 
-    def __init__(
-        self, path: Path, mapping: Mapping, options: FileOptions, *, decimal: str, times: TimeReader
-    ) -> None:
+    def __init__(self, path: Path, mapping: Mapping, options: FileOptions, *, decimal: str, times: TimeReader) -> None:
         self._name = path.name
         self._mapping = mapping
         self._options = options

@@ -155,7 +155,5 @@ class Sender:
         if lost == len(failed):
             self._outcome.left += failed
         else:  # some are still on the way, and nothing tells which
-            self._outcome.reasons[self._broken or f"not confirmed within {self._timeout_s:g} s"] += lost - len(
-                failed
-            )
+            self._outcome.reasons[self._broken or f"not confirmed within {self._timeout_s:g} s"] += lost - len(failed)
             self._outcome.left += sent

@@ -121,9 +121,7 @@ def outlying(means: ArrayLike, variances: ArrayLike) -> Mask:
     return np.asarray(~ok | (np.abs(M - centre) > OUTLYING * spread))
 
 
-def is_degraded(
-    means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibration: Calibration | None = None
-) -> bool:
+def is_degraded(means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibration: Calibration | None = None) -> bool:
     """Whether more agents than ``n_trim`` are seen to lie at some point: then no rule's promise holds.
 
     An agent is seen to lie if its answer is unusable or outlying, or if it is barred by its record. Liars that

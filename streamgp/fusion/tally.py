@@ -111,9 +111,7 @@ class Tally:
 
     def state(self) -> dict[str, Any]:
         """Plain values."""
-        own = {
-            k: getattr(self, k) for k in ("answered", "missing", "cut_weight", "scored", "z2", "covered", "nlpd")
-        }
+        own = {k: getattr(self, k) for k in ("answered", "missing", "cut_weight", "scored", "z2", "covered", "nlpd")}
         return {**own, "refused": dict(self.refused), "cuts": dict(self.cuts)}
 
     @classmethod

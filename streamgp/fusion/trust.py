@@ -190,9 +190,7 @@ class TrustLedger:
     def _tally(self, name: str) -> Tally:
         return self._tallies.setdefault(name, Tally())
 
-    def _note_cuts(
-        self, agents: Sequence[str], M: np.ndarray[Any, Any], V: np.ndarray[Any, Any], n_trim: int
-    ) -> None:
+    def _note_cuts(self, agents: Sequence[str], M: np.ndarray[Any, Any], V: np.ndarray[Any, Any], n_trim: int) -> None:
         """Shares of points by side of the cut; nothing where there is no quorum to speak of cuts."""
         try:
             cuts, beyond = cut_sides(M, V, n_trim), outlying(M, V)

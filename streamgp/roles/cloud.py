@@ -38,7 +38,7 @@ def fuse(closed: Closed, settings: CloudSettings) -> Forecast:
     if names:
         means, variances, noises = (_stack([getattr(speaking[n], f) for n in names]) for f in _FIELDS)
         sane = np.all(np.isfinite(noises) & (noises >= 0), axis=1)
-        good = np.logical_and(usable(means, variances).agents, sane).tolist()
+        good = [a and b for a, b in zip(usable(means, variances).agents.tolist(), sane.tolist(), strict=True)]
         refused += [n for n, ok in zip(names, good, strict=True) if not ok]
         names = [n for n, ok in zip(names, good, strict=True) if ok]
         means, variances, noises = means[good], variances[good], noises[good]
@@ -96,7 +96,7 @@ def _stack(rows: list[Row]) -> Array:
 
 
 def _cut_names(names: list[str], fused: Fused) -> tuple[str, ...]:
-    cut = ~fused.kept.all(axis=1)
+    cut = np.asarray(~fused.kept.all(axis=1), dtype=np.bool_)
     return tuple(sorted(n for n, c in zip(names, cut, strict=True) if c))
 
 

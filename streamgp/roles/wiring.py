@@ -67,9 +67,7 @@ def make_liar(
 
 
 def _local(settings: Settings, fit: bool) -> LocalModel:
-    from streamgp.models.local import ScratchModel
-
-    return ScratchModel()
+    return ConstantModel()
 
 
 def _load(settings: Settings, state: State) -> LocalModel:

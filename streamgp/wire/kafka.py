@@ -190,9 +190,7 @@ class _Consumer:
             self._client.commit(_offsets(offsets), timeout_ms=timeout_s * 1000)
 
     def bounds(self, partitions: list[Partition], which: Start, timeout_s: float) -> dict[Partition, int]:
-        ask: Callable[..., Any] = (
-            self._client.beginning_offsets if which == "earliest" else self._client.end_offsets
-        )
+        ask: Callable[..., Any] = self._client.beginning_offsets if which == "earliest" else self._client.end_offsets
         with _translated(self._settings):
             found = ask([TopicPartition(*place) for place in partitions], timeout_ms=timeout_s * 1000)
         return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
@@ -312,9 +310,7 @@ def _ours(error: Exception, settings: KafkaSettings, *, final: str | None = None
     With ``final`` those that kafka-python does not call retriable are a plain LogError that begins with it.
     """
     text = f"{type(error).__name__}: {error}"
-    if isinstance(error, _FENCED) or any(
-        kind.__name__ in text for kind in _FENCED
-    ):  # later errors quote the first
+    if isinstance(error, _FENCED) or any(kind.__name__ in text for kind in _FENCED):  # later errors quote the first
         return FencedError(f"another process writes with the same transactional id; this one must stop ({text})")
     if isinstance(error, _DENIED):
         return LogError(f"the broker denies access: {text}")

@@ -80,9 +80,7 @@ class KafkaReader:
 
     # -- the Reader protocol
 
-    def poll(
-        self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()
-    ) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         with self._polling():
             deadline = Deadline(self._clock, timeout_s)
             client = self._ready(deadline.left_s())
@@ -300,9 +298,7 @@ class KafkaReader:
         before = set(wanted_partitions(self._subscriptions, self._sizes))
         added = [place for place in wanted_partitions(self._subscriptions, sizes) if place not in before]
         for subscription in self._subscriptions:
-            moved = [
-                index for topic, index in added if topic == subscription.topic and subscription.key is not None
-            ]
+            moved = [index for topic, index in added if topic == subscription.topic and subscription.key is not None]
             if moved:
                 raise LogError(
                     f"topic {subscription.topic!r} grew from {self._sizes[subscription.topic]} to "

@@ -62,9 +62,7 @@ class KafkaWriter:
         self._clock = SystemClock()
         self._delivery = Delivery(self._clock, delivery_timeout_s)
         self._transaction_timeout_s = transaction_timeout_s
-        self._connector: Connector[ProducerClient] = Connector(
-            make, dispose=lambda client: client.close(), log=log
-        )
+        self._connector: Connector[ProducerClient] = Connector(make, dispose=lambda client: client.close(), log=log)
         self._transaction: KafkaTransaction | None = None
         self.closed = False
 

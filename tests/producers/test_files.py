@@ -154,9 +154,7 @@ def test_json_lines_arrays_and_records_of_our_own(tmp_path: Path) -> None:
     assert content.observations == records[::-1]
     assert content.skipped == {"broken row": 2}
     assert [fault.line for fault in content.faults] == [4, 5]
-    text = (
-        '[{"time": "2024-03-01T17:00Z", "value": 1, "a": {"b": 2}}, {"time": "2024-03-01T18:00Z", "value": "n/a"}]'
-    )
+    text = '[{"time": "2024-03-01T17:00Z", "value": 1, "a": {"b": 2}}, {"time": "2024-03-01T18:00Z", "value": "n/a"}]'
     array, _ = _read(tmp_path, text, name="array.json", options=FileOptions(station_name="S"))
     assert [(o.station, o.time_ms, o.y, o.x) for o in array.observations] == [("S", T0, 1.0, {"a.b": 2.0})]
     bad = '{"time": "2024-03-01", "v": NaN}\n{"time": "2024-03-01", "v": 1e400}\n{"time": "2024-03-01", "v": 1}\n'

@@ -35,9 +35,7 @@ def _messages(log: MemoryLog) -> list[Observation]:
     return [decode(m.value, Observation) for m in log.reader([Subscription(TOPIC)]).poll(0.0, 10**6)]
 
 
-def _sender(
-    log: MemoryLog, pacer: Pacer, *, clock: ManualClock | None = None, stop_after_s: float = 1e9
-) -> Sender:
+def _sender(log: MemoryLog, pacer: Pacer, *, clock: ManualClock | None = None, stop_after_s: float = 1e9) -> Sender:
     def pause(seconds: float) -> bool:
         if clock is not None:
             clock.advance(seconds)
@@ -76,9 +74,7 @@ def test_a_slow_moment_is_caught_up() -> None:
     assert pacer.due_s(60, 0) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"speed": 0.0}, {"rate": -1.0}, {"speed": 1.0, "rate": 1.0}, {"rate": float("inf")}]
-)
+@pytest.mark.parametrize("wrong", [{"speed": 0.0}, {"rate": -1.0}, {"speed": 1.0, "rate": 1.0}, {"rate": float("inf")}])
 def test_paces_that_make_no_sense_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         Pacer(ManualClock(), **wrong)

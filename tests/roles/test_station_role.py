@@ -173,9 +173,17 @@ def test_a_question_that_makes_no_sense_gets_an_answer_that_says_so(
 
 def forecast(query_id: str, **other: object) -> Forecast:
     fields = {
-        "query_id": query_id, "station": "A", "time_ms": 3 * DAY, "target_ms": 4 * DAY, "noise_variance": (0.5,), "kept": (7,), "trimmed": ("B",), "missing": (),
-        "status": "ok", **other,
-    }  # fmt: skip
+        "query_id": query_id,
+        "station": "A",
+        "time_ms": 3 * DAY,
+        "target_ms": 4 * DAY,
+        "noise_variance": (0.5,),
+        "kept": (7,),
+        "trimmed": ("B",),
+        "missing": (),
+        "status": "ok",
+        **other,
+    }
     return Forecast(**fields)  # type: ignore[arg-type]
 
 

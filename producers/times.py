@@ -21,9 +21,11 @@ from typing import Literal, TypeAlias, final
 from zoneinfo import ZoneInfo
 
 from producers.dates import AMBIGUOUS, IMPLAUSIBLE, MISSING, NO_SUCH_TIME, UNREADABLE, TimeError, calendar
-from streamgp.errors import SettingsError
+from streamgp.errors import DatasetError, SettingsError
 
 Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
+#: ms since 1970 UTC; a year, month, date or time as text, local where it names no offset; or a datetime
+When: TypeAlias = int | str | datetime
 
 _PER_MS: dict[Unit, float] = {"s": 1e-3, "ms": 1.0, "us": 1e3, "ns": 1e6}
 _EPOCH = datetime(1970, 1, 1)
@@ -201,6 +203,37 @@ class TimeReader:
         if not _EARLIEST_MS <= time_ms < _LATEST_MS:
             raise TimeError(IMPLAUSIBLE)
         return time_ms
+
+
+def to_ms(when: When, zone: tzinfo = timezone.utc) -> int:
+    """Event time in ms of a moment that a person named; local to ``zone`` where it has no offset of its own.
+
+    Raises
+    ------
+    DatasetError
+        If the text is no moment.
+
+    Examples
+    --------
+    >>> to_ms("2013-03-01", ZoneInfo("Asia/Shanghai")) == to_ms("2013-02-28T16:00Z")
+    True
+    >>> to_ms("1970"), to_ms("1970-02")
+    (0, 2678400000)
+    """
+    if isinstance(when, int):
+        return when
+    if isinstance(when, str):
+        text = when.strip() + {4: "-01-01", 7: "-01"}.get(len(when.strip()), "")
+        try:
+            moment = calendar(text)
+        except TimeError as error:
+            raise DatasetError(f"{when!r}: {error}") from error
+        if moment is None:
+            raise DatasetError(f"{when!r} is no date or time")
+        when = moment
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=zone)
+    return round((when - _EPOCH.replace(tzinfo=timezone.utc)) / _MS)
 
 
 def zone_of(name: str) -> tzinfo:

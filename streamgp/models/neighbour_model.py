@@ -100,8 +100,7 @@ class NeighbourModel:
             )
         rows = max(1, _STACK // (k + 1) ** 2)
         parts = [
-            self.believe_given(Z[i : i + rows], self.index.query(Z[i : i + rows], k)[0])
-            for i in range(0, len(Z), rows)
+            self.believe_given(Z[i : i + rows], self.index.query(Z[i : i + rows], k)[0]) for i in range(0, len(Z), rows)
         ]
         if len(parts) == 1:
             return parts[0]

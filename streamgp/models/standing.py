@@ -56,9 +56,7 @@ class StandingQueries:
         if len(self._model.places) < self._filled:
             self.search()
             return
-        lost = (
-            np.flatnonzero((self._slots == added.gone).any(axis=1)) if added.gone >= 0 else np.zeros(0, np.int64)
-        )
+        lost = np.flatnonzero((self._slots == added.gone).any(axis=1)) if added.gone >= 0 else np.zeros(0, np.int64)
         if added.new and self._filled < k and not len(lost):
             self._slots[:, self._filled], self._squared[:, self._filled] = added.slot, self._distances(added.slot)
             self._filled += 1

@@ -29,17 +29,17 @@ from streamgp.models.hgp.posterior import (
 )
 from streamgp.models.hgp.start import units_of
 
-#: a residual may get this many times ``n_local`` inducing inputs where the bound asks for them
-GROWTH = 4
+#: where the bound asks for more, a residual may get this many times ``n_local`` inducing inputs, or this many
+GROWTH, GROWN = 4, 128
 
 
 @final
 class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """y_i(x) = B_g h_g(x) + B_d,i h_d,i(x) + B_l,i h_l,i(x) + noise for clients i (pFedHGP, 3.2 and (34)).
 
-    The global layer is shared, the deviation is the client's own on the same kernels scaled by phi, the residual is
-    the client's own on kernels of its own. Kernels are squared-exponential with a lengthscale a column. A NaN in an
-    output is a missing value. The prior mean is zero and nothing is standardised.
+    The global layer is shared, the deviation is the client's own on the same kernels scaled by phi, the residual
+    is the client's own on kernels of its own. Kernels are squared-exponential with a lengthscale a column. A NaN
+    in an output is a missing value. The prior mean is zero and nothing is standardised.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     random_state
         Seed of the random starts.
     factors
-        Which blocks of q are kept together: ``mean_field`` is (9) of the paper, ``joint`` keeps a client's deviation
-        and residual together, ``structured`` also conditions them on the global block (the tightest of the three).
+        Which blocks of q are kept together: ``mean_field`` is (9) of the paper, ``joint`` keeps a client's
+        deviation and residual together, ``structured`` also conditions them on the global block (the tightest).
     optimizer
         ``lbfgs``: all blocks at once on the collapsed bound, the best way where all rows are in one process.
     budget
-        ``elbo``: a residual gets as many inducing inputs (up to 4 x ``n_local``) as the bound asks for, and not
-        more; ``fixed``: ``n_local`` of them, moved by gradient.
+        ``elbo``: a residual gets as many inducing inputs (up to 128, or 4 x ``n_local``) as the bound asks for,
+        and not more; ``fixed``: ``n_local`` of them, moved by gradient.
     n_starts, max_iter
         Random starts, and L-BFGS iterations of the best.
 
@@ -77,15 +77,15 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     Notes
     -----
     One client: the split between global and deviation rests on the prior alone, their sum does not. Identical
-    clients: phi tends to 0 and the global layer explains them. A client without rows: it is predicted by the global
-    layer with the spread that the other clients' own layers show.
+    clients: phi tends to 0 and the global layer explains them. A client without rows: it is predicted by the
+    global layer with the spread that the other clients' own layers show.
 
     Examples
     --------
     >>> import numpy as np
     >>> x = np.linspace(0.0, 10.0, 30)[:, None]
     >>> ys = [np.sin(x) + shift for shift in (0.0, 0.5)]
-    >>> model = HierarchicalGP(n_global=8, rank_global=1, rank_deviation=1, rank_local=1, n_starts=1, random_state=0)
+    >>> model = HierarchicalGP(n_global=8, rank_global=1, rank_deviation=1, rank_local=1, random_state=0)
     >>> mean, cov = model.fit([x, x], ys).predict(1, np.array([[5.0]]))
     >>> mean.shape, cov.shape, bool(abs(mean[0, 0] - np.sin(5.0) - 0.5) < 0.1)
     ((1, 1), (1, 1, 1), True)
@@ -143,7 +143,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             factors=self.factors,
             n_global=self.n_global,
             n_local=self.n_local,
-            most_local=GROWTH * self.n_local if self.budget == "elbo" else self.n_local,
+            most_local=max(GROWTH * self.n_local, GROWN) if self.budget == "elbo" else self.n_local,
             n_starts=self.n_starts,
             max_iter=self.max_iter,
         )
@@ -166,7 +166,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         return {name: part * self._units.scale for name, part in parts.items()}
 
     def log_evidence(self, client: int, X: Array, Y: Array) -> float:
-        """Joint log density of Y (n, Q) at X (n, d) under the client's predictive law: (31). Missing outputs: NaN."""
+        """Joint log density of Y (n, Q) at X (n, d) under the client's predictive law: (31). NaN is left out."""
         posterior, rows, Y = self._posterior(client), self._inputs(X), checked_outputs(Y, self.n_outputs)
         if len(rows) != len(Y):
             raise ValueError(f"X has shape {rows.shape}, Y {Y.shape}")
@@ -193,8 +193,9 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def client_distances(self, kind: Kind = "components", *, X: Array | None = None) -> Array:
         """(T, T) distances between clients: 3.8.2.
 
-        ``components`` is one minus the correlation of the fitted own parts (deviation + residual) over rows X, or
-        over all distinct rows of the fit; ``operator`` is the paper's, made from inputs and kernels alone.
+        ``components`` is the root mean square difference of the fitted own parts (deviation + residual), in units
+        of y, over rows X or over all distinct rows of the fit; ``operator`` is the paper's, from inputs and
+        kernels alone.
         """
         check_is_fitted(self)
         if kind == "operator":
@@ -202,7 +203,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if kind != "components":
             raise ValueError(f"kind must be components or operator, got {kind!r}")
         rows = np.unique(np.concatenate([x.X for x in self._data]), axis=0) if X is None else self._inputs(X)
-        return component_distances(self._posteriors, rows)
+        return component_distances(self._posteriors, rows) * self._units.scale
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name."""

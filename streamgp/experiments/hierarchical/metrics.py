@@ -24,7 +24,10 @@ def evaluate(
     rows = [_client(m, C, y, f, noise_std) for (m, C), y, f in zip(answers, Y, clean, strict=True)]
     means = {name: float(np.mean([row[name] for row in rows])) for name in METRICS if name != "ece"}
     z = np.concatenate(
-        [(np.abs(y - m) / np.sqrt(np.diagonal(C, axis1=1, axis2=2))).ravel() for (m, C), y in zip(answers, Y, strict=True)]
+        [
+            (np.abs(y - m) / np.sqrt(np.diagonal(C, axis1=1, axis2=2))).ravel()
+            for (m, C), y in zip(answers, Y, strict=True)
+        ]
     )
     inside = [(z <= norm.ppf(0.5 + level / 2.0)).mean() for level in LEVELS]
     means["ece"] = float(np.mean(np.abs(np.array(inside) - LEVELS)))
@@ -38,7 +41,9 @@ def _client(mean: Array, cov: Array, y: Array, clean: Array, noise_std: float) -
     nll = 0.0
     for e, C in zip(error, cov, strict=True):
         factor = safe_cholesky(C)
-        nll += 0.5 * (len(e) * np.log(2.0 * np.pi) + factor.log_det() + float(np.sum(solve_lower(factor.L, e) ** 2)))
+        nll += 0.5 * (
+            len(e) * np.log(2.0 * np.pi) + factor.log_det() + float(np.sum(solve_lower(factor.L, e) ** 2))
+        )
     half = norm.ppf(0.975)
     crps = sd * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / np.sqrt(np.pi))
     truth = np.cov(clean.T, bias=True) + noise_std**2 * np.eye(y.shape[1])

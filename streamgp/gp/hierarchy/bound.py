@@ -66,7 +66,7 @@ def _kept_apart(F_LL: Array, n_deviation: int) -> tuple[Array, float]:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """q(v_g) = N(mean, cov) in whitened coordinates (D_g,), (D_g, D_g), with the log determinant of its precision."""
+    """q(v_g) = N(mean, cov), whitened: (D_g,) and (D_g, D_g), with the log determinant of its precision."""
 
     mean: Array
     cov: Array
@@ -74,9 +74,7 @@ class Shared:
 
     def divergence(self) -> float:
         """KL to the prior N(0, I)."""
-        return 0.5 * (
-            float(np.trace(self.cov)) + float(self.mean @ self.mean) - len(self.mean) + self.log_det
-        )
+        return 0.5 * (float(np.trace(self.cov)) + float(self.mean @ self.mean) - len(self.mean) + self.log_det)
 
 
 def shared_from_precision(precision: Array, pull: Array) -> Shared:

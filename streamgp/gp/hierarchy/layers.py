@@ -43,7 +43,7 @@ def columns(layout: Layout, m_global: int, m_local: int) -> Columns:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """F = Phi^T Phi (D, D), c = Phi^T y (D,) and the residual trace of pFedHGP (10) summed over observed outputs."""
+    """F = Phi^T Phi (D, D), c = Phi^T y (D,) and the residual trace of (10) over all observed outputs."""
 
     data: ClientData
     scales: Scales

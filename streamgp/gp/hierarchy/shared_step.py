@@ -1,6 +1,6 @@
-"""One ascent of the shared block from a summed derivative (pFedHGP 23-29): what a server, or a fit in rounds, does.
+"""One ascent of the shared block along a summed derivative (pFedHGP 23-29): a server's, or a fit's in rounds.
 
-q(v_g) moves by a natural-gradient step, which with the likelihood Gaussian is a weighted mean of natural parameters
+q(v_g) moves by a natural-gradient step, which for a Gaussian likelihood is a weighted mean of natural parameters
 and needs no more than the derivatives by m_g and S_g that (23) sends. Everything else moves by Adam.
 """
 

@@ -1,6 +1,6 @@
 """How many inducing inputs a residual needs, judged by the bound itself.
 
-What inducing inputs miss costs the bound (residual trace) / (2 sigma^2) nats, see (19). Choosing them among the rows
+What inducing inputs miss costs the bound (residual trace) / (2 sigma^2) nats, see (19). Choosing them among rows
 by a pivoted Cholesky shrinks that trace greedily and gives the cost of every smaller budget on the way.
 """
 
@@ -17,8 +17,10 @@ ENOUGH_NATS = 0.5
 
 def chosen_rows(
     X: Array, lengthscales: Array, *, weights: Array, noise: float, most: int, enough: float = ENOUGH_NATS
-) -> Array:
+) -> tuple[Array, float]:
     """Rows of X (n, d) to serve as inducing inputs, in the order of what they gain: (M, d), 1 <= M <= ``most``.
+
+    The second value is what all of them still miss, in nats of the bound.
 
     Parameters
     ----------
@@ -32,7 +34,7 @@ def chosen_rows(
     distinct, counts = np.unique(X, axis=0, return_counts=True)
     n, R = len(distinct), len(lengthscales)
     if n == 0:
-        return np.zeros((1, X.shape[1]))
+        return np.zeros((1, X.shape[1])), 0.0
     left = np.ones((R, n))  # residual variance of each latent at each row
     roots = np.zeros((R, min(most, n), n))
     chosen: list[int] = []
@@ -53,4 +55,4 @@ def chosen_rows(
             left[r] = np.maximum(left[r] - roots[r, k] ** 2, 0.0)
             left[r, pivot] = 0.0
         chosen.append(pivot)
-    return np.asarray(distinct[chosen])
+    return np.asarray(distinct[chosen]), float((weights @ left * counts).sum()) / (2.0 * noise)

@@ -12,32 +12,25 @@ from streamgp.gp.hierarchy.features import correlation
 from streamgp.gp.linalg import safe_cholesky
 from streamgp.models.hgp.posterior import ClientPosterior
 
-#: components: 1 - correlation of the fitted own parts; operator: 3.8.2 of the paper
+#: components: difference of the fitted own parts; operator: 3.8.2 of the paper
 Kind: TypeAlias = Literal["components", "operator"]
 
 
 def component_distances(posteriors: Sequence[ClientPosterior], X: Array) -> Array:
-    """(T, T) one minus the correlation, over inputs X (m, d) and outputs, of (deviation + residual) means.
+    """(T, T) root mean square difference, over inputs X (m, d) and outputs, of the (deviation + residual) means.
 
-    A client whose own part is zero everywhere is at distance 1 from every other.
+    The shared layer drops out of it, so that it does not matter how much of what clients have in common was
+    attributed to the global layer and how much to their own.
     """
-    own = []
-    for p in posteriors:
-        parts = p.parts(X)
-        flat = parts["deviation"] + parts["local"]
-        flat = (flat - flat.mean(axis=0)).ravel()
-        norm = float(np.linalg.norm(flat))
-        own.append(flat / norm if norm > 0.0 else flat)
-    unit = np.array(own)
-    distance = np.clip(1.0 - unit @ unit.T, 0.0, 2.0)
-    np.fill_diagonal(distance, 0.0)
-    return np.asarray(distance)
+    parts = [p.parts(X) for p in posteriors]
+    own = np.stack([(part["deviation"] + part["local"]).ravel() for part in parts])
+    return np.stack([np.sqrt(np.mean((own - row) ** 2, axis=1)) for row in own])
 
 
 def operator_distances(posteriors: Sequence[ClientPosterior], inputs: Sequence[Array]) -> Array:
     """(T, T) squared Frobenius distances of the trace-normalised operators blockdiag(A_delta, A_loc) of 3.8.2.
 
-    They are made from inputs and kernels alone. With several latents a block is the sum over latents, each with its
+    They are made from inputs and kernels alone. With several latents a block is the sum over them, each with its
     total scale. Residual inducing sets differ between clients; smaller operators are filled up with zeros.
     """
     made = [_operator(p, X) for p, X in zip(posteriors, inputs, strict=True)]

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
-from streamgp.gp.hierarchy.blocks import Block, Layout, scales
+from streamgp.gp.hierarchy.blocks import Block, Layout, scales, softplus, softplus_inverse
 from streamgp.gp.hierarchy.bound import Factors
 from streamgp.gp.hierarchy.data import ClientData
 from streamgp.gp.hierarchy.total import LOADINGS, total_bound
@@ -20,6 +20,8 @@ from streamgp.models.hgp.start import start_own, start_shared
 
 #: iterations that a random start gets before the best of them goes on alone
 TRIAL_ITERATIONS = 25
+#: noise variances of the starts in turn, as shares of the mean square of y
+START_NOISE = (0.01, 0.1, 0.03)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Fit:
 
 
 def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], layout: Layout) -> list[Free]:
-    """What may move. Held: loadings of a scalar model, and inducing inputs that are already all of a client's rows."""
+    """What may move: not the loadings of a scalar model, nor inducing inputs that are all of a client's rows."""
     free = []
     for b, block in enumerate(blocks):
         for name in sorted(block):
@@ -93,26 +95,41 @@ def maximise(
     return -float(found.fun), from_vector(np.asarray(found.x), blocks, free)
 
 
-def resized(x: ClientData, shared: Block, own: Block, plan: Plan, *, least: int) -> dict[str, Array]:
-    """The client's own block with residual inducing inputs that suffice at its present kernels and noise."""
+def resized(x: ClientData, shared: Block, own: Block, plan: Plan) -> tuple[dict[str, Array], float]:
+    """The client's own block with as many residual inducing inputs as its present kernels and noise ask for.
+
+    The second value is what the bound still misses for want of more, in nats.
+    """
     s = scales(shared, own, plan.layout)
-    start = plan.layout.rank_global + plan.layout.rank_deviation
-    weights = np.square(s.W[:, start:]).sum(axis=0)
-    Z = chosen_rows(x.X, s.local_lengthscale, weights=weights, noise=s.noise, most=plan.most_local)
-    if len(Z) <= least <= len(own["inducing"]):
+    weights = np.square(s.W[:, plan.layout.rank_global + plan.layout.rank_deviation :]).sum(axis=0)
+    Z, missed = chosen_rows(x.X, s.local_lengthscale, weights=weights, noise=s.noise, most=plan.most_local)
+    return {**own, "inducing": Z}, missed
+
+
+def grown(x: ClientData, shared: Block, own: Block, plan: Plan) -> dict[str, Array]:
+    """A start whose residual is within reach: grown as far as allowed, and smoothed as far as that is not enough.
+
+    What inducing inputs miss costs the bound so much that the optimiser would otherwise give the layer up before
+    its lengthscale can move.
+    """
+    if not plan.layout.rank_local or not plan.grows:
         return dict(own)
-    return {**own, "inducing": Z}
+    while True:
+        made, missed = resized(x, shared, own, plan)
+        if missed <= 0.1 * x.count:
+            return made if len(made["inducing"]) > plan.n_local else dict(own)
+        longer = 1.3 * softplus(own["eta_lengthscale"])
+        own = {**own, "eta_lengthscale": softplus_inverse(longer)}
 
 
 def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator) -> Fit:
     """Random starts, the best of them to the end, then budgets that the bound says are too large or too small."""
     everywhere = np.concatenate([x.X for x in data])
     trials = []
-    for _ in range(plan.n_starts):
-        shared = start_shared(everywhere, plan.layout, plan.n_global, rng)
-        owns = [start_own(x.X, plan.layout, plan.n_local, rng) for x in data]
-        if plan.grows and plan.layout.rank_local:
-            owns = [resized(x, shared, own, plan, least=plan.n_local) for x, own in zip(data, owns, strict=True)]
+    for k in range(plan.n_starts):
+        shared = start_shared(everywhere, plan.layout, plan.n_global, rng, noise=START_NOISE[k % len(START_NOISE)])
+        owns = [start_own(x.X, plan.layout, plan.n_local, rng, fixed=not plan.grows) for x in data]
+        owns = [grown(x, shared, own, plan) for x, own in zip(data, owns, strict=True)]
         trials.append(maximise(data, [shared, *owns], plan, max_iter=min(TRIAL_ITERATIONS, plan.max_iter)))
     best = int(np.argmax([value for value, _ in trials]))
     value, blocks = trials[best]
@@ -129,9 +146,9 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
 def reconsider_budgets(
     data: Sequence[ClientData], blocks: list[dict[str, Array]], plan: Plan, *, value: float
 ) -> tuple[float, list[dict[str, Array]]]:
-    """Grow or prune each client's residual budget where the bound agrees: at most ``ENOUGH_NATS`` a client lost."""
+    """Grow or prune each residual budget where the bound agrees: at most ``ENOUGH_NATS`` a client are lost."""
     shared, owns = blocks[0], blocks[1:]
-    fresh = [resized(x, shared, own, plan, least=0) for x, own in zip(data, owns, strict=True)]
+    fresh = [resized(x, shared, own, plan)[0] for x, own in zip(data, owns, strict=True)]
     changed = [len(a["inducing"]) != len(b["inducing"]) for a, b in zip(fresh, owns, strict=True)]
     if not any(changed):
         return value, blocks

@@ -105,9 +105,7 @@ def client_posterior(
     return ClientPosterior(shared, own, layout, d.scales, d.columns, mean, cov)
 
 
-def newcomer_posterior(
-    q: Shared, *, shared: Block, owns: tuple[Block, ...], layout: Layout
-) -> ClientPosterior:
+def newcomer_posterior(q: Shared, *, shared: Block, owns: tuple[Block, ...], layout: Layout) -> ClientPosterior:
     """Belief about a client without data: q of the global layer, and for its own layers what the others show.
 
     The deviation and the residual have mean zero; their covariance is the average of the other clients', latent by

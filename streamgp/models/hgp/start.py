@@ -60,24 +60,34 @@ def spread_points(X: Array, m: int, rng: np.random.Generator) -> Array:
     return distinct[chosen]
 
 
-def start_shared(X: Array, layout: Layout, m: int, rng: np.random.Generator) -> dict[str, Array]:
-    """A shared block for inputs in working units: X (n, d) are all the rows that may be seen, or a box's corners."""
+def start_shared(
+    X: Array, layout: Layout, m: int, rng: np.random.Generator, *, noise: float = 0.01
+) -> dict[str, Array]:
+    """A shared block for inputs X (n, d) in working units: all the rows there are, or the corners of their box."""
     d = X.shape[1]
-    lengths = 10.0 * GLOBAL_SHARE * np.exp(JITTER_SHARE * rng.standard_normal((layout.n_kernels, d)))
+    lengths = _reach(GLOBAL_SHARE, m, d) * np.exp(JITTER_SHARE * rng.standard_normal((layout.n_kernels, d)))
     return {
         "inducing": spread_points(X, m, rng),
         "eta_lengthscale": softplus_inverse(lengths * np.sqrt(d)),
         "eta_variance": softplus_inverse(np.full(layout.n_kernels, 0.5)),
         "loadings": start_loadings(layout, layout.rank_global, rng),
         "eta_phi": softplus_inverse(np.array([1.0])),
-        "eta_noise": softplus_inverse(np.array([0.01])),
+        "eta_noise": softplus_inverse(np.array([noise])),
     }
 
 
-def start_own(X: Array, layout: Layout, m: int, rng: np.random.Generator) -> dict[str, Array]:
-    """A client's own block for its rows X (n, d) in working units."""
+def start_own(
+    X: Array, layout: Layout, m: int, rng: np.random.Generator, *, fixed: bool = False
+) -> dict[str, Array]:
+    """A client's own block for its rows X (n, d) in working units.
+
+    With a ``fixed`` budget the residual starts no rougher than m inducing inputs can show: what they miss costs
+    the bound so much that the layer would be given up before they can move.
+    """
     d, r = X.shape[1], layout.rank_local
-    lengths = 10.0 * LOCAL_SHARE * np.exp(JITTER_SHARE * np.linspace(-1.0, 1.0, r)[:, None] * np.ones(d))
+    lengths = (_reach(LOCAL_SHARE, m, d) if fixed else 10.0 * LOCAL_SHARE) * np.exp(
+        JITTER_SHARE * np.linspace(-1.0, 1.0, r)[:, None] * np.ones(d)
+    )
     return {
         "inducing": spread_points(X, m, rng),
         "eta_lengthscale": softplus_inverse(lengths * np.sqrt(d)),
@@ -85,6 +95,11 @@ def start_own(X: Array, layout: Layout, m: int, rng: np.random.Generator) -> dic
         "deviation_loadings": start_loadings(layout, layout.rank_deviation, rng),
         "local_loadings": start_loadings(layout, layout.rank_local, rng),
     }
+
+
+def _reach(share: float, m: int, d: int) -> float:
+    """A lengthscale: ``share`` of the span, or the spacing of m inducing inputs in d columns if that is wider."""
+    return 10.0 * max(share, float(np.power(m, -1.0 / d)))
 
 
 def start_loadings(layout: Layout, rank: int, rng: np.random.Generator) -> Array:

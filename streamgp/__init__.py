@@ -1,1 +1,5 @@
 """StreamGP: online, federated, Byzantine-resilient Gaussian processes over Kafka."""
+
+from streamgp.models.hierarchical import HierarchicalGP
+
+__all__ = ["HierarchicalGP"]

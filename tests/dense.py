@@ -33,9 +33,7 @@ def hierarchical_parts(shared: dict, own: dict, X: np.ndarray, *, period: int) -
         return np.log1p(np.exp(eta))
 
     def kernel(A: np.ndarray, B: np.ndarray, ell: np.ndarray) -> np.ndarray:
-        return np.array([[np.exp(-0.5 * np.sum(((a - b) / ell) ** 2)) for b in B] for a in A]).reshape(
-            len(A), len(B)
-        )
+        return np.array([[np.exp(-0.5 * np.sum(((a - b) / ell) ** 2)) for b in B] for a in A]).reshape(len(A), len(B))
 
     def latent(Z: np.ndarray, ell: np.ndarray, scale: float, loading: np.ndarray) -> tuple:
         K_zz = scale * (kernel(Z, Z, ell) + 1e-6 * np.eye(len(Z)))

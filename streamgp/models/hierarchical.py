@@ -240,9 +240,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         newcomer = newcomer_posterior(q, shared=found.shared, owns=found.owns, layout=layout)
         posteriors = [newcomer] * len(data)
         for i, d, own in zip(active, designs, found.owns, strict=True):
-            posteriors[i] = client_posterior(
-                d, q, shared=found.shared, own=own, layout=layout, factors=self.factors
-            )
+            posteriors[i] = client_posterior(d, q, shared=found.shared, own=own, layout=layout, factors=self.factors)
         self._posteriors: list[ClientPosterior] = posteriors
         self._data = data
         self._laws: dict[int, tuple[bytes, Evidence]] = {}

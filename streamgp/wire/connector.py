@@ -29,6 +29,8 @@ class Connector(Generic[C]):
         Makes the client.
     dispose
         Lets go of one that was made after :meth:`close`.
+    ready
+        Called in that thread when the client stands.
     log
         Told once when the broker is away and once when it is back, however long that lasts.
 
@@ -40,10 +42,16 @@ class Connector(Generic[C]):
     """
 
     def __init__(
-        self, make: Callable[[], C], *, dispose: Callable[[C], object], log: logging.Logger | None = None
+        self,
+        make: Callable[[], C],
+        *,
+        dispose: Callable[[C], object],
+        ready: Callable[[], object] | None = None,
+        log: logging.Logger | None = None,
     ) -> None:
         self._make = make
         self._dispose = dispose
+        self._ready = ready
         self._log = log or logging.getLogger("streamgp.wire")
         self._settled = threading.Event()
         self._closing = threading.Event()
@@ -107,3 +115,5 @@ class Connector(Generic[C]):
                 self._settled.set()
         if late:
             self._dispose(client)
+        elif self._ready is not None:
+            self._ready()

@@ -102,7 +102,12 @@ class Delivery:
 
     def report(self) -> None:
         """Raise a DeliveryError if anything failed since the last report, or is still on the way."""
-        self.sweep()
+        sent, self._sent = self._sent, deque()
+        for receipt, record in sent:
+            if receipt.is_done:
+                self._count(receipt, record)
+            else:
+                self._sent.append((receipt, record))
         failed, self._failed = self._failed, []
         if failed or self.pending:
             first = failed[0][1] if failed else "not confirmed in time"

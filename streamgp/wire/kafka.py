@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,8 +22,13 @@ from streamgp.wire.log import Message, Outgoing, Partition, Start, Subscription,
 __all__ = ["KNOWN", "KafkaLog", "KafkaReader", "KafkaWriter"]
 
 _CLIENTS: dict[Kind, Any] = {"consumer": KafkaConsumer, "producer": KafkaProducer, "admin": KafkaAdminClient}
-#: every setting that kafka-python knows, of each kind of client
-KNOWN: dict[Kind, frozenset[str]] = {kind: frozenset(client.DEFAULT_CONFIG) for kind, client in _CLIENTS.items()}
+#: every setting that kafka-python knows, of each kind of client, with its default
+KNOWN: dict[Kind, Mapping[str, Any]] = {kind: client.DEFAULT_CONFIG for kind, client in _CLIENTS.items()}
+
+# kafka-python tells of every attempt that is refused, several a second as long as an outage lasts; what matters of
+# it reaches our own loggers, a few lines in all. A level that somebody has set stays.
+if logging.getLogger("kafka").level == logging.NOTSET:
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _DENIED = (
     kafka_errors.AuthorizationError,
@@ -277,6 +283,8 @@ class _Producer:
 
 def _build(kind: Kind, settings: KafkaSettings, **more: Any) -> Any:
     """A client; if it cannot be made nothing of it is left behind."""
+    if not _reachable(settings):  # kafka-python would try for long, and leave a socket behind at each try
+        raise BrokerUnavailableError(_diagnose(settings))
     made: list[Any] = []
 
     def network(**configs: Any) -> Any:
@@ -322,8 +330,11 @@ def _ours(error: Exception, settings: KafkaSettings, *, final: str | None = None
 
 
 def _reachable(settings: KafkaSettings) -> bool:
-    """Whether anybody accepts a connection."""
-    for server in settings.of("admin")["bootstrap_servers"]:
+    """Whether anybody accepts a connection; behind a proxy only a client can tell."""
+    config = settings.of("admin")
+    if config.get("proxy_url") or config.get("socks5_proxy"):
+        return True
+    for server in config["bootstrap_servers"]:
         host, _, port = str(server).rpartition(":")
         with suppress(OSError):
             socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()

@@ -105,7 +105,7 @@ class KafkaReader:
         if self._group is None or not offsets:
             return
         try:
-            if self._client is None:
+            if self._client is None or not self._client.connected:
                 raise BrokerUnavailableError("not connected")
             if self._balanced and not set(offsets) <= set(self._client.assigned()):
                 raise LogError("a partition belongs to another member now")

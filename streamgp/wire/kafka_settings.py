@@ -79,21 +79,27 @@ class KafkaSettings:
         return {**_DEFAULTS[kind], **servers, **getattr(self, kind)}
 
 
-def kafka_settings(broker: str, table: Mapping[str, Any], known: Mapping[Kind, frozenset[str]]) -> KafkaSettings:
+def kafka_settings(broker: str, table: Mapping[str, Any], known: Mapping[Kind, Mapping[str, Any]]) -> KafkaSettings:
     """Settings from a file's ``[kafka]`` table.
 
     A plain key goes to every client that knows it, the tables ``consumer``, ``producer`` and ``admin`` to that
     client alone.
 
+    Parameters
+    ----------
+    known
+        Of each kind of client, what kafka-python knows, with its defaults.
+
     Raises
     ------
     SettingsError
-        If a key is unknown to kafka-python, is decided by this package, or names a file that is not there.
+        If a key is unknown to kafka-python or decided by this package, or its value is of the wrong type or names
+        a file that is not there.
     """
     check_broker(broker)
     common = {key: value for key, value in table.items() if key not in KINDS}
     for key, value in common.items():
-        _check(key, value, "kafka", frozenset().union(*known.values()))
+        _check(key, value, "kafka", {**known["admin"], **known["producer"], **known["consumer"]})
     tables: dict[Kind, dict[str, Any]] = {}
     for kind in KINDS:
         own = table.get(kind, {})
@@ -117,15 +123,27 @@ def check_broker(broker: str) -> None:
             raise SettingsError(f"broker must be HOST:PORT, not {server.strip()!r}")
 
 
-def _check(key: str, value: Any, where: str, known: frozenset[str]) -> None:
+def _check(key: str, value: Any, where: str, known: Mapping[str, Any]) -> None:
     if key in _OURS:
         raise SettingsError(f"{where}.{key} cannot be set: {_OURS[key]}")
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f", did you mean {near[0]!r}?" if near else ""
         raise SettingsError(f"{where}: unknown setting {key!r}{hint}")
+    if key != "acks" and not _fits(value, known[key]):
+        wanted = "true or false" if isinstance(known[key], bool) else "a number"
+        raise SettingsError(f"{where}.{key} must be {wanted}, not {value!r}")
     if key in _FILES and value is not None and not Path(value).is_file():
         raise SettingsError(f"{where}.{key}: there is no file {value!r}")
+
+
+def _fits(value: Any, default: Any) -> bool:
+    """Whether a switch is a switch and a number a number; kafka-python checks the rest itself."""
+    if isinstance(default, bool):
+        return isinstance(value, bool)
+    if isinstance(default, int | float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return True
 
 
 def _as_python(key: str, value: Any) -> Any:

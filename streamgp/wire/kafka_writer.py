@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import final
 
-from streamgp.errors import BrokerUnavailableError, FencedError, LogError
+from streamgp.errors import BrokerUnavailableError, FencedError, LogError, StreamGPError
 from streamgp.wire.clock import Deadline, SystemClock
 from streamgp.wire.connector import Connector
 from streamgp.wire.delivery import Delivery
@@ -62,7 +63,10 @@ class KafkaWriter:
         self._clock = SystemClock()
         self._delivery = Delivery(self._clock, delivery_timeout_s)
         self._transaction_timeout_s = transaction_timeout_s
-        self._connector: Connector[ProducerClient] = Connector(make, dispose=lambda client: client.close(), log=log)
+        self._lock = threading.RLock()  # the connector's thread sends what waited when the broker comes
+        self._connector: Connector[ProducerClient] = Connector(
+            make, dispose=lambda client: client.close(), ready=self._send_first, log=log
+        )
         self._transaction: KafkaTransaction | None = None
         self.closed = False
 
@@ -74,7 +78,8 @@ class KafkaWriter:
         self._check_open()
         if self._id is not None and self._transaction is None:
             raise LogError("a transactional writer writes within transaction()")
-        self._delivery.accept(records)
+        with self._lock:
+            self._delivery.accept(records)
         self._send_waiting(0.0)
         while self._delivery.pending > MAX_PENDING:  # ends, for each record has a deadline
             self._delivery.wait_for_oldest(SLICE_S)
@@ -119,7 +124,7 @@ class KafkaWriter:
         if self.closed:
             return
         self.closed = True
-        with suppress(LogError):
+        with suppress(StreamGPError):  # whoever wanted to know has flushed
             self._flush(Deadline(self._clock, CLOSE_S))
         if self._delivery.pending:
             log.error("%d records were not confirmed when the writer was closed", self._delivery.pending)
@@ -137,17 +142,20 @@ class KafkaWriter:
             self._send_waiting(min(SLICE_S, deadline.left_s()))
         self._delivery.wait(deadline)
 
+    def _send_first(self) -> None:
+        with suppress(StreamGPError):  # it comes up again where somebody can handle it
+            self._send_waiting(0.0)
+
     def _send_waiting(self, timeout_s: float) -> None:
         waiting = self._delivery.waiting
         client = self._connector.get(timeout_s) if waiting else None
-        if client is not None:
-            self.stats.connected = True
-            try:
-                while waiting:
-                    self._send(client, waiting[0].record)
-            except BrokerUnavailableError:
-                pass  # the records wait on
-        self._delivery.expire("no broker answered in time")
+        with self._lock:
+            if client is not None:
+                self.stats.connected = True
+                with suppress(BrokerUnavailableError):  # the records wait on
+                    while waiting:
+                        self._send(client, waiting[0].record)
+            self._delivery.expire("no broker answered in time")
 
     def _send(self, client: ProducerClient, record: Outgoing) -> None:
         try:

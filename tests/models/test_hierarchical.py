@@ -44,9 +44,7 @@ def test_a_client_is_forecast_better_with_the_others_than_alone() -> None:
     truth = np.sin(X) + 0.6
     with_others = HierarchicalGP(**SMALL, max_iter=60, random_state=0)
     with_others.fit([Xs[0], Xs[1][gap], Xs[2]], [Ys[0], Ys[1][gap], Ys[2]])
-    alone = HierarchicalGP(**SMALL, max_iter=60, random_state=0, components=("local",)).fit(
-        [Xs[1][gap]], [Ys[1][gap]]
-    )
+    alone = HierarchicalGP(**SMALL, max_iter=60, random_state=0, components=("local",)).fit([Xs[1][gap]], [Ys[1][gap]])
     ours = np.sqrt(np.mean((with_others.predict(1, X)[0] - truth) ** 2))
     theirs = np.sqrt(np.mean((alone.predict(0, X)[0] - truth) ** 2))
     assert ours < 0.25 < theirs

@@ -41,9 +41,7 @@ def _client(mean: Array, cov: Array, y: Array, clean: Array, noise_std: float) -
     nll = 0.0
     for e, C in zip(error, cov, strict=True):
         factor = safe_cholesky(C)
-        nll += 0.5 * (
-            len(e) * np.log(2.0 * np.pi) + factor.log_det() + float(np.sum(solve_lower(factor.L, e) ** 2))
-        )
+        nll += 0.5 * (len(e) * np.log(2.0 * np.pi) + factor.log_det() + float(np.sum(solve_lower(factor.L, e) ** 2)))
     half = norm.ppf(0.975)
     crps = sd * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / np.sqrt(np.pi))
     truth = np.cov(clean.T, bias=True) + noise_std**2 * np.eye(y.shape[1])

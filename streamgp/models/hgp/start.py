@@ -76,9 +76,7 @@ def start_shared(
     }
 
 
-def start_own(
-    X: Array, layout: Layout, m: int, rng: np.random.Generator, *, fixed: bool = False
-) -> dict[str, Array]:
+def start_own(X: Array, layout: Layout, m: int, rng: np.random.Generator, *, fixed: bool = False) -> dict[str, Array]:
     """A client's own block for its rows X (n, d) in working units.
 
     With a ``fixed`` budget the residual starts no rougher than m inducing inputs can show: what they miss costs

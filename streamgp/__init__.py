@@ -1,5 +1,5 @@
 """StreamGP: online, federated, Byzantine-resilient Gaussian processes over Kafka."""
 
-from streamgp.models.hierarchical import HierarchicalGP
+from streamgp.models.experts import CPoERegressor
 
-__all__ = ["HierarchicalGP"]
+__all__ = ["CPoERegressor"]

@@ -1,1 +1,0 @@
-"""The studies of the hierarchical model."""

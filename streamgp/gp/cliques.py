@@ -1,0 +1,305 @@
+"""Gaussian messages on one clique of a junction tree, in forms that never invert the clique's own kernel matrix.
+
+A clique holds the values ``a = (a_s, a_r)`` of the function at its inducing inputs: the separator ``s`` that it
+shares with a neighbour, then the residual ``r``. Its prior is ``N(0, K)``; what has been seen arrives as
+information
+``(Lambda, eta)``: the likelihood ``exp(eta' a - a' Lambda a / 2)``. With ``e = a_r - F a_s``, ``F = K_rs
+K_ss^-1`` and
+``Q = K_rr - F K_sr`` (Prop. 4 of Schürch et al., Correlated Product of Experts), ``e`` is independent of ``a_s`` a
+priori, so a message is a bounded function of Q and the information on e. A belief is kept as ``A = K^-1 - K^-1
+Sigma
+K^-1 = (K + Lambda^-1)^-1`` and ``alpha = K^-1 mu`` (mu, Sigma: the clique's posterior), which is all that
+prediction
+(Prop. 9) and gradients (D.3) need: ``mean = k alpha``, ``variance = k** - k A k'``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from streamgp.errors import NotPositiveDefiniteError
+from streamgp.gp.gaussian import Array
+from streamgp.gp.linalg import safe_cholesky, solve_lower, solve_upper
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Information on a clique's values: ``rr`` (l, l) or one number times I; ``rs`` and ``ss`` None where zero.
+
+    ``eta_r`` is (l, q) and ``eta_s`` (s, q) or None, q = number of outputs.
+    """
+
+    rr: Array | float
+    eta_r: Array
+    rs: Array | None = None
+    ss: Array | None = None
+    eta_s: Array | None = None
+
+    def dense(self, n_s: int) -> tuple[Array, Array]:
+        """The same as one (n, n) matrix and one (n, q) vector."""
+        width, q = self.eta_r.shape
+        Lam, eta = np.zeros((n_s + width, n_s + width)), np.zeros((n_s + width, q))
+        Lam[n_s:, n_s:] = self.rr * np.eye(width) if isinstance(self.rr, float) else self.rr
+        eta[n_s:] = self.eta_r
+        if self.ss is not None:
+            Lam[:n_s, :n_s] = self.ss
+        if self.rs is not None:
+            Lam[n_s:, :n_s] = self.rs
+            Lam[:n_s, n_s:] = self.rs.T
+        if self.eta_s is not None:
+            eta[:n_s] = self.eta_s
+        return Lam, eta
+
+    def plus(self, Lam: Array, eta: Array, *, at: Positions, n_s: int) -> Info:
+        """With a further message ``(Lam, eta)`` on the clique's positions ``at`` (separator first)."""
+        width = len(self.eta_r)
+        inside = at[at >= n_s] - n_s
+        if len(inside) == len(at):
+            rr = float(self.rr) * np.eye(width) if isinstance(self.rr, float) else self.rr.copy()
+            eta_r = self.eta_r.copy()
+            if len(at) == width and np.array_equal(inside, np.arange(width)):
+                rr += Lam
+                eta_r += eta
+            else:
+                rr[np.ix_(inside, inside)] += Lam
+                eta_r[inside] += eta
+            return replace(self, rr=rr, eta_r=eta_r)
+        full, vector = self.dense(n_s)
+        full[np.ix_(at, at)] += Lam
+        vector[at] += eta
+        return split(full, vector, n_s)
+
+
+def split(Lam: Array, eta: Array, n_s: int) -> Info:
+    """A dense (n, n), (n, q) pair as an :class:`Info` whose separator is the first ``n_s`` values."""
+    rs = Lam[n_s:, :n_s]
+    return Info(Lam[n_s:, n_s:], eta[n_s:], rs if rs.any() else None, Lam[:n_s, :n_s], eta[:n_s])
+
+
+def pack(M: Array) -> Array:
+    """The lower triangle of a symmetric matrix as one vector: half the memory."""
+    packed, _ = lapack.dtrttp(np.asfortranarray(M), uplo="L")
+    return np.asarray(packed)
+
+
+def unpack(packed: Array) -> Array:
+    """The symmetric matrix again."""
+    n = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+    if n == 0:
+        return np.zeros((0, 0))
+    lower, _ = lapack.dtpttr(n, packed, uplo="L")
+    lower = np.tril(lower)
+    return np.asarray(lower + np.tril(lower, -1).T)
+
+
+@dataclass(frozen=True, slots=True)
+class Elimination:
+    """A clique with its residual integrated out.
+
+    ``M``, ``eta`` is the message to the separator; ``log_z`` the logarithm of what integration left, summed over
+    outputs. ``back`` = ``Q^-1 d E[e | a_s] / d(-a_s)`` is what a change of belief on the separator needs on
+    its way
+    into the clique.
+    """
+
+    L_s: Array  # (s, s) factor of K_ss
+    F: Array  # (l, s)
+    back: Array  # (l, s)
+    M: Array  # (s, s)
+    eta: Array  # (s, q)
+    log_z: float
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """``A`` (n, n) and ``alpha`` (n, q) of a clique's posterior, separator first.
+
+    ``matrix`` is A itself, or, ``rooted``, a Y with ``A = Y' Y``, which keeps the digits of small variances.
+    """
+
+    matrix: Array
+    alpha: Array
+    rooted: bool = True
+
+    def full(self) -> Array:
+        """A, (n, n)."""
+        return np.asarray(self.matrix.T @ self.matrix) if self.rooted else self.matrix
+
+    def explained(self, k: Array) -> Array:
+        """(m,) ``diag(k A k')`` for k (m, n): by how much the prior variance shrinks."""
+        if self.rooted:
+            half = self.matrix @ k.T
+            return np.asarray(np.einsum("ij,ij->j", half, half))
+        return np.asarray(np.einsum("ij,ij->i", k @ self.matrix, k))
+
+
+def psd_root(A: Array) -> tuple[Array, bool]:
+    """U with ``U U' = A`` for a positive semidefinite A: Cholesky (True), or eigenvectors where A is singular."""
+    try:
+        return safe_cholesky(A, ladder=(0.0,)).L, True
+    except NotPositiveDefiniteError:
+        if not np.isfinite(A).all():
+            raise
+        values, vectors = np.linalg.eigh(A)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))), False
+
+
+def _pseudo_targets(U: Array, triangular: bool, eta: Array) -> Array:
+    """zeta with ``U zeta = eta``."""
+    if triangular:
+        return solve_lower(U, eta)
+    squares = np.sum(U * U, axis=0)  # columns of an eigenvector root are orthogonal
+    kept = squares > 1e-14 * max(float(squares.max(initial=0.0)), 1e-300)
+    return (U.T @ eta) * np.where(kept, 1.0 / np.where(kept, squares, 1.0), 0.0)[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Information E, eta on values of prior covariance Q: ``Y' Y`` = (Q + E^-1)^-1, ``nu`` = Y' Y E^-1 eta."""
+
+    Y: Array
+    nu: Array
+    log_z: float
+
+
+def _see(Q: Array, E: Array | float, eta: Array) -> _Seen:
+    """By the factor of ``I + U' Q U``, U U' = E: nothing is inverted that may be singular."""
+    width, q = eta.shape
+    if isinstance(E, float):
+        G = Q * E
+        zeta = eta / np.sqrt(E)
+    else:
+        U, triangular = psd_root(E)
+        G = U.T @ (Q @ U)
+        zeta = _pseudo_targets(U, triangular, eta)
+    G.flat[:: width + 1] += 1.0
+    factor = safe_cholesky(G)
+    half = solve_lower(factor.L, zeta)
+    log_z = 0.5 * (float(np.sum(zeta * zeta)) - float(np.sum(half * half)) - q * factor.log_det())
+    if isinstance(E, float):
+        return _Seen(np.sqrt(E) * factor.inverse_root(), np.sqrt(E) * solve_upper(factor.L, half), log_z)
+    Y = solve_lower(factor.L, U.T)
+    return _Seen(Y, Y.T @ half, log_z)
+
+
+def eliminate(K: Array, info: Info, n_s: int) -> Elimination:
+    """Integrate the residual of a clique out (one step towards the separator's other side).
+
+    Parameters
+    ----------
+    K : (n, n)
+        Prior covariance of the clique's values, separator first; K_ss gets the jitter that it needs.
+    info
+        Everything seen on this side of the separator.
+    n_s
+        Size of the separator; 0 at a root.
+    """
+    q = info.eta_r.shape[1]
+    if n_s == 0:
+        seen = _see(K, info.rr, info.eta_r)
+        nothing = np.zeros((0, 0))
+        return Elimination(nothing, np.zeros((len(K), 0)), nothing, nothing, np.zeros((0, q)), seen.log_z)
+    L_s = safe_cholesky(K[:n_s, :n_s]).L
+    half = solve_lower(L_s, K[:n_s, n_s:])
+    F, Q = solve_upper(L_s, half).T, K[n_s:, n_s:] - half.T @ half
+    seen = _see(Q, info.rr, info.eta_r)
+    YF = seen.Y @ F
+    M, eta = YF.T @ YF, F.T @ seen.nu
+    back = seen.Y.T @ YF
+    if info.rs is not None:
+        P_rs = Q @ info.rs
+        N_rs = info.rs - seen.Y.T @ (seen.Y @ P_rs)
+        cross = F.T @ N_rs
+        M += cross + cross.T - P_rs.T @ N_rs
+        eta -= info.rs.T @ (Q @ seen.nu)
+        back = back + N_rs
+    if info.ss is not None:
+        M += info.ss
+    if info.eta_s is not None:
+        eta = eta + info.eta_s
+    return Elimination(L_s, F, back, 0.5 * (M + M.T), eta, seen.log_z)
+
+
+#: where information is this much weaker than the prior, its inverse is not formed
+_WEAK = 1e3
+
+
+def settle(K: Array, info: Info, n_s: int) -> Belief:
+    """The belief of a clique on which everything has been told: ``A = (K + Lambda^-1)^-1``.
+
+    Information of full rank is inverted, block by block, into a noise covariance; weaker information goes through
+    its root. Both are as stable as the factorisation of a Gaussian process with that noise.
+    """
+    width = len(info.eta_r)
+    noise = _noise_form(info, n_s, limit=_WEAK * float(np.max(np.diagonal(K))))
+    if noise is None:
+        Lam, eta = info.dense(n_s)
+        seen = _see(K, Lam, eta)
+        return Belief(seen.Y, seen.nu)
+    N, z = noise
+    if isinstance(N, tuple):
+        B = np.array(K)
+        B[:n_s, :n_s] += N[0]
+        if isinstance(N[1], float):
+            B.flat[n_s * (len(K) + 1) :: len(K) + 1] += N[1]
+        else:
+            B[n_s:, n_s:] += N[1]
+    else:
+        B = K + N
+    factor = safe_cholesky(B)
+    assert width == len(K) - n_s
+    return Belief(factor.inverse_root(), factor.solve(z))
+
+
+def _noise_form(info: Info, n_s: int, *, limit: float) -> tuple[Array | tuple[Array, Array | float], Array] | None:
+    """``Lambda^-1`` (whole, or as its separator and residual blocks) and ``Lambda^-1 eta``; None if it is too
+    weak."""
+    try:
+        if info.rs is not None or (n_s > 0 and (info.ss is None or info.eta_s is None)):
+            Lam, eta = info.dense(n_s)
+            factor = safe_cholesky(Lam, ladder=(0.0,))
+            N = factor.inverse()
+            return (N, factor.solve(eta)) if np.max(np.diagonal(N)) <= limit else None
+        N_s, z_s = np.zeros((0, 0)), np.zeros((0, info.eta_r.shape[1]))
+        if n_s > 0 and info.ss is not None and info.eta_s is not None:
+            factor = safe_cholesky(info.ss, ladder=(0.0,))
+            N_s, z_s = factor.inverse(), factor.solve(info.eta_s)
+        N_r: Array | float
+        if isinstance(info.rr, float):
+            N_r, z_r = 1.0 / info.rr, info.eta_r / info.rr
+            weakest = N_r
+        else:
+            factor = safe_cholesky(info.rr, ladder=(0.0,))
+            N_r, z_r = factor.inverse(), factor.solve(info.eta_r)
+            weakest = float(np.max(np.diagonal(N_r)))
+        if max(weakest, float(np.max(np.diagonal(N_s), initial=0.0))) > limit:
+            return None
+        return (N_s, N_r), np.concatenate([z_s, z_r])
+    except NotPositiveDefiniteError:
+        return None
+
+
+def absorb(K: Array, belief: Belief, U: Array, z: Array) -> tuple[Belief, float]:
+    """Condition on pseudo-observations ``z = U' a + N(0, I)``; also the log density of z, summed over outputs.
+
+    Parameters
+    ----------
+    U : (n, k)
+    z : (k, q)
+    """
+    KU = K @ U
+    W = U - belief.full() @ KU
+    S = U.T @ KU - KU.T @ (belief.full() @ KU)
+    S.flat[:: len(S) + 1] += 1.0
+    factor = safe_cholesky(0.5 * (S + S.T))
+    r = solve_lower(factor.L, z - KU.T @ belief.alpha)
+    Y = solve_lower(factor.L, W.T)
+    k, q = z.shape
+    log_density = -0.5 * (float(np.sum(r * r)) + q * factor.log_det() + q * k * np.log(2 * np.pi))
+    return Belief(belief.full() + Y.T @ Y, belief.alpha + Y.T @ r, rooted=False), log_density

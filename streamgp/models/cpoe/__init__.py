@@ -1,0 +1,1 @@
+"""Correlated Product of Experts (Schürch et al.): partition, graph, inference, training, streams."""

@@ -1,0 +1,138 @@
+"""Partition, order, predecessors and inducing points (3.6.1), all in the metric that the kernel gives, or a
+plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.gp.gaussian import Array
+
+Rows = NDArray[np.int64]
+
+
+def kd_partition(X: Array, n_experts: int) -> list[Rows]:
+    """Rows in ``n_experts`` cells of a KD-tree whose sizes differ by at most one.
+
+    Every cell is cut across its widest column, at the row that shares its experts out evenly.
+    """
+    base, extra = divmod(len(X), n_experts)
+    out: list[Rows] = []
+    stack = [(np.arange(len(X), dtype=np.int64), n_experts, extra)]
+    while stack:
+        rows, count, larger = stack.pop()
+        if count == 1:
+            out.append(np.sort(rows))
+            continue
+        left = count // 2
+        # the larger cells are shared out in proportion, so that both halves keep to sizes base and base + 1
+        left_larger = min(left, (larger * left + count // 2) // count)
+        left_larger = max(left_larger, larger - (count - left))
+        size = base * left + left_larger
+        cell = X[rows]
+        column = int(np.argmax(np.ptp(cell, axis=0)))
+        order = np.argpartition(cell[:, column], min(size, len(rows) - 1))
+        stack.append((rows[order[size:]], count - left, larger - left_larger))
+        stack.append((rows[order[:size]], left, left_larger))
+    return out
+
+
+def greedy_order(centres: Array, first: int) -> Rows:
+    """Cells in an order that starts at ``first`` and goes on with the cell nearest to any that is already in."""
+    J = len(centres)
+    order = np.empty(J, dtype=np.int64)
+    best = np.full(J, np.inf)
+    j = first
+    for i in range(J):
+        order[i] = j
+        np.minimum(best, np.sum((centres - centres[j]) ** 2, axis=1), out=best)
+        best[j] = np.inf
+        if i + 1 < J:
+            candidate = best.copy()
+            candidate[order[: i + 1]] = np.inf
+            j = int(np.argmin(candidate))
+    return order
+
+
+def nearest_predecessors(centres: Array, correlation: int) -> list[list[int]]:
+    """pi(j): the C - 1 nearest earlier cells (the paper's rule), nearest first."""
+    out: list[list[int]] = []
+    for j in range(len(centres)):
+        distance = np.sum((centres[:j] - centres[j]) ** 2, axis=1)
+        out.append([int(i) for i in np.argsort(distance, kind="stable")[: correlation - 1]])
+    return out
+
+
+class CliqueRule:
+    """pi(j): the C - 1 members of one earlier clique that lie nearest, so that elimination fills nothing in.
+
+    Cells are told one by one; :meth:`choose` answers for the next. The sum of squared distances of the C - 1
+    members
+    kept is least over all earlier cliques (or over ``candidates`` alone).
+    """
+
+    def __init__(self, correlation: int) -> None:
+        self.correlation = correlation
+        self._centres: Array = np.zeros((0, 0))
+        self._cells = 0
+        self._members = np.zeros((64, correlation), dtype=np.int64)
+        self._cliques = 0
+
+    def choose(self, centre: Array, *, last_only: bool = False) -> list[int]:
+        """pi of the next cell, nearest first; ``last_only`` looks at the newest clique alone."""
+        j, C = self._cells, self.correlation
+        if j == 0 or C == 1:
+            return []
+        distance = np.sum((self._centres[:j] - centre) ** 2, axis=1)
+        if j < C:
+            chosen = np.arange(j)
+        else:
+            first = self._cliques - 1 if last_only else 0
+            members = self._members[first : self._cliques]
+            d = distance[members]
+            total = d.sum(axis=1) - d.max(axis=1)
+            row = int(np.argmin(total))
+            chosen = np.delete(members[row], int(np.argmax(d[row])))
+        return [int(i) for i in chosen[np.argsort(distance[chosen], kind="stable")]]
+
+    def add(self, centre: Array, pi: Sequence[int]) -> None:
+        """Tell the cell that came next, with the pi that it has."""
+        j, C = self._cells, self.correlation
+        if j == len(self._centres):
+            grown = np.zeros((max(64, 2 * j), len(centre)))
+            grown[:j] = self._centres[:j] if j else grown[:0]
+            self._centres = grown
+        self._centres[j] = centre
+        self._cells += 1
+        if j + 1 < C:
+            return
+        if self._cliques == len(self._members):
+            self._members = np.concatenate([self._members, np.zeros_like(self._members)])
+        self._members[self._cliques] = np.arange(C) if j + 1 == C else [*sorted(pi), j]
+        self._cliques += 1
+
+
+def clique_predecessors(centres: Array, correlation: int) -> list[list[int]]:
+    """pi(j) by :class:`CliqueRule` for all cells at once."""
+    rule = CliqueRule(correlation)
+    out: list[list[int]] = []
+    for centre in centres:
+        pi = rule.choose(centre)
+        rule.add(centre, pi)
+        out.append(pi)
+    return out
+
+
+def inducing_rows(size: int, sparsity: float, rng: np.random.Generator) -> Rows:
+    """Which of an expert's rows are inducing: L = max(1, floor(gamma B)) of them at random, all for gamma = 1."""
+    if sparsity >= 1.0:
+        return np.arange(size, dtype=np.int64)
+    count = inducing_count(size, sparsity)
+    return np.sort(rng.choice(size, count, replace=False)).astype(np.int64)
+
+
+def inducing_count(size: int, sparsity: float) -> int:
+    """L of Def. 1; a product such as 0.7 * 10 that falls a rounding below an integer counts as that integer."""
+    return size if sparsity >= 1.0 else max(1, int(np.floor(sparsity * size + 1e-9)))

@@ -1,0 +1,110 @@
+"""The posterior of all regions (Prop. 7)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+
+from streamgp.gp.cliques import Belief, Info, settle
+from streamgp.gp.gaussian import Array
+from streamgp.models.cpoe import sparse
+from streamgp.models.cpoe.experts_data import Experts, Model
+from streamgp.models.cpoe.graph import Clique, clique_tree, regions
+from streamgp.models.cpoe.tree import Messages, Own, downward, prepare, told, upward
+
+#: bytes of beliefs that are held ready for prediction; the others are made when asked for
+READY_BYTES = 1.2e9
+RECENT_BYTES = 2.5e8
+#: bytes of kernel matrices kept between the two passes
+KEEP_BYTES = 5e8
+
+
+@dataclass(slots=True)
+class Recent:
+    """Beliefs used last, within a budget of bytes."""
+
+    budget: float
+    held: OrderedDict[int, Belief] = field(default_factory=OrderedDict)
+    used: float = 0.0
+
+    def get(self, c: int) -> Belief | None:
+        """The belief of region c if it is held."""
+        if c not in self.held:
+            return None
+        self.held.move_to_end(c)
+        return self.held[c]
+
+    def put(self, c: int, belief: Belief) -> None:
+        """Hold a belief, dropping the ones unused for longest."""
+        self.held[c] = belief
+        self.used += belief.matrix.nbytes
+        while len(self.held) > 1 and self.used > self.budget:
+            self.used -= self.held.popitem(last=False)[1].matrix.nbytes
+
+
+@final
+class Posterior:
+    """Inference for a fixed partition and graph: a tree of cliques where the graph is chordal, else block-sparse.
+
+    Parameters
+    ----------
+    model, experts
+        Hyperparameters and data.
+    predecessors
+        pi(j) of every expert.
+    """
+
+    def __init__(self, model: Model, experts: Experts, predecessors: Sequence[Sequence[int]]) -> None:
+        self.model = model
+        self.experts = experts
+        tree = clique_tree(predecessors)
+        self.is_tree = tree is not None
+        self.regions: list[Clique] = tree if tree is not None else regions(predecessors)
+        self.ready: dict[int, Belief] = {}
+        self.room = READY_BYTES
+        self.recent = Recent(RECENT_BYTES)
+        self.messages: Messages | None = None
+        if self.is_tree:
+            self._pass_messages()
+        else:
+            symbolic = sparse.pattern(len(experts.A), self.regions)
+            solution = sparse.solve(model, experts, self.regions, symbolic)
+            self.log_evidence = solution.log_evidence
+            self.room = np.inf
+            sparse.visit_regions(
+                model,
+                experts,
+                self.regions,
+                solution,
+                visit=lambda c, K, own, belief, outer: self._keep(c, belief),
+            )
+
+    def _pass_messages(self) -> None:
+        messages, kept = upward(self.model, self.experts, self.regions, keep_bytes=KEEP_BYTES)
+        self.log_evidence = messages.log_evidence
+        self.messages = messages
+
+        def visit(c: int, K: Array, own: Own, info: Info) -> None:
+            if K.nbytes <= self.room:
+                self._keep(c, settle(K, info, self.experts.separator_size(self.regions[c])))
+
+        downward(self.model, self.experts, self.regions, messages, kept=kept, visit=visit)
+
+    def _keep(self, c: int, belief: Belief) -> None:
+        self.room -= belief.matrix.nbytes
+        self.ready[c] = belief
+
+    def belief(self, c: int) -> Belief:
+        """The belief of region c, made again from its neighbours' messages where it is not at hand."""
+        found = self.ready.get(c) or self.recent.get(c)
+        if found is None:
+            assert self.messages is not None  # block-sparse beliefs are all held
+            K, own = prepare(self.model, self.experts, self.regions[c])
+            info = told(self.experts, self.regions, self.messages, c, own=own)
+            found = settle(K, info, self.experts.separator_size(self.regions[c]))
+            self.recent.put(c, found)
+        return found

@@ -22,6 +22,78 @@ def trimmed_poe_loop(
     return mean, variance, kept
 
 
+def hierarchical_parts(shared: dict, own: dict, X: np.ndarray, *, period: int) -> list:
+    """Unwhitened latents of one client, as (kernel on X, interpolation matrix (7), prior of u, loading).
+
+    The pFedHGP layers global, deviation (kernel phi k_g) and local, in this order, with variances where the paper
+    has them: in the kernels. ``period`` is the number of global kernels.
+    """
+
+    def positive(eta: np.ndarray) -> np.ndarray:
+        return np.log1p(np.exp(eta))
+
+    def kernel(A: np.ndarray, B: np.ndarray, ell: np.ndarray) -> np.ndarray:
+        return np.array([[np.exp(-0.5 * np.sum(((a - b) / ell) ** 2)) for b in B] for a in A]).reshape(len(A), len(B))
+
+    def latent(Z: np.ndarray, ell: np.ndarray, scale: float, loading: np.ndarray) -> tuple:
+        K_zz = scale * (kernel(Z, Z, ell) + 1e-6 * np.eye(len(Z)))
+        A = scale * kernel(X, Z, ell) @ np.linalg.inv(K_zz)
+        return scale * kernel(X, X, ell), A, K_zz, loading
+
+    ell_g, var_g = positive(shared["eta_lengthscale"]), positive(shared["eta_variance"])
+    ell_l, var_l = positive(own["eta_lengthscale"]), positive(own["eta_variance"])
+    phi = positive(shared["eta_phi"])[0]
+    out = [latent(shared["inducing"], ell_g[r], var_g[r], b) for r, b in enumerate(shared["loadings"].T)]
+    for r, b in enumerate(own["deviation_loadings"].T):
+        out.append(latent(shared["inducing"], ell_g[r % period], phi * var_g[r % period], b))
+    out += [latent(own["inducing"], ell_l[r], var_l[r], b) for r, b in enumerate(own["local_loadings"].T)]
+    return out
+
+
+def hierarchical_elbo(Y: list, parts: list, means: list, covs: list, noise: float, *, n_global: int) -> float:
+    """Theorem 1, (19), term by term for given factors in the paper's own (unwhitened) coordinates.
+
+    ``parts[i]`` are a client's latents, ``means[i]`` and ``covs[i]`` one factor q(u) a latent; the first
+    ``n_global`` of them are the shared ones (the same in every client) and their divergence counts once.
+    """
+
+    def divergence(m: np.ndarray, S: np.ndarray, K: np.ndarray) -> float:
+        P = np.linalg.inv(K)
+        return 0.5 * (np.trace(P @ S) + m @ P @ m - len(m) + np.linalg.slogdet(K)[1] - np.linalg.slogdet(S)[1])
+
+    total = 0.0
+    for i, y in enumerate(Y):
+        for q in range(y.shape[1]):
+            rows = np.isfinite(y[:, q])
+            mu, spread = np.zeros(len(y)), 0.0
+            for (K, A, K_zz, b), m, S in zip(parts[i], means[i], covs[i], strict=True):
+                mu += b[q] * (A @ m)
+                spread += b[q] ** 2 * (np.diag(A @ S @ A.T) + np.diag(K - A @ K_zz @ A.T))[rows].sum()
+            total += -0.5 * rows.sum() * np.log(2 * np.pi * noise)
+            total += -0.5 / noise * (np.sum((y - mu[:, None])[rows, q] ** 2) + spread)
+        for r, ((_, _, K_zz, _), m, S) in enumerate(zip(parts[i], means[i], covs[i], strict=True)):
+            if r >= n_global or i == 0:
+                total -= divergence(m, S, K_zz)
+    return float(total)
+
+
+def hierarchical_evidence(Y: list, parts: list, noise: float, *, n_global: int) -> float:
+    """The bound at the best q of full covariance: the density of a Gaussian less the residual trace (2)."""
+    marks = [(i, n, q) for i, y in enumerate(Y) for n in range(len(y)) for q in range(y.shape[1])]
+    marks = [(i, n, q) for i, n, q in marks if np.isfinite(Y[i][n, q])]
+    C = noise * np.eye(len(marks))
+    slack = 0.0
+    for s, (i, n, q) in enumerate(marks):
+        for t, (j, k, p) in enumerate(marks):
+            for r, (left, right) in enumerate(zip(parts[i], parts[j], strict=True)):
+                if r < n_global or i == j:
+                    C[s, t] += left[3][q] * right[3][p] * (left[1][n] @ left[2] @ right[1][k])
+        slack += sum(b[q] ** 2 * (K[n, n] - A[n] @ K_zz @ A[n]) for K, A, K_zz, b in parts[i])
+    y = np.array([Y[i][n, q] for i, n, q in marks])
+    quadratic = y @ np.linalg.solve(C, y) + np.linalg.slogdet(C)[1] + len(y) * np.log(2 * np.pi)
+    return float(-0.5 * quadratic - 0.5 * slack / noise)
+
+
 class DenseCPoE:
     """Correlated Product of Experts with full matrices: Props 4-9 and Table 5 as they are written.
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from producers.datasets.places import Place, Region, check_location
 from producers.datasets.registry import NAMES
-from producers.datasets.select import Selection, When, load_table, places_of, select
+from producers.datasets.select import Selection, load_table, places_of, select
+from producers.times import When
 from streamgp.experiments.tables import Part, Table
 from streamgp.wire.records import Observation
 
@@ -49,8 +50,8 @@ def observations(
     stations
         Only these; default all.
     start, end
-        Only ``start <= time < end``: ms since 1970 UTC, an ISO date or time, or a datetime. Without a zone it
-        is local time of the set.
+        Only ``start <= time < end``: ms since 1970 UTC, a year, month, date or time as text, or a datetime.
+        Without an offset it is local time of the set.
     limit
         At most so many observations in all.
 

@@ -35,9 +35,7 @@ def from_arff(names: Sequence[str], paths: Sequence[Path]) -> Columns:
     for new, old in zip(names, rows.dtype.names or (), strict=True):
         values = rows[old]
         words = values.dtype.kind == "S"
-        columns[new] = (
-            np.array([value.decode() for value in values], dtype=object) if words else values.astype(float)
-        )
+        columns[new] = np.array([value.decode() for value in values], dtype=object) if words else values.astype(float)
     return columns
 
 
@@ -63,9 +61,7 @@ def from_beijing(paths: Sequence[Path]) -> Columns:
     missing = pyarrow.csv.ConvertOptions(null_values=["NA", ""], strings_can_be_null=True)
     tables = [pyarrow.csv.read_csv(path, convert_options=missing) for path in paths]
     table = pyarrow.concat_tables(tables, promote_options="permissive")
-    parts = [
-        np.asarray(table.column(name).to_numpy(), dtype=np.int64) for name in ("year", "month", "day", "hour")
-    ]
+    parts = [np.asarray(table.column(name).to_numpy(), dtype=np.int64) for name in ("year", "month", "day", "hour")]
     months = (parts[0] - 1970) * 12 + parts[1] - 1
     day = months.astype("datetime64[M]").astype("datetime64[D]") + (parts[2] - 1)
     time = day.astype("datetime64[ms]") + parts[3] * np.timedelta64(3_600_000, "ms")

@@ -101,9 +101,7 @@ def _download(original: Original, to: Path, *, timeout_s: float) -> Path:
     if length and size != int(length):
         raise DatasetError(f"{original.url}: {size} bytes came instead of {length}")
     if original.sha256 is None:
-        _tell(
-            f"{name}: no checksum is known for this file; only its shape is checked (sha256 {digest.hexdigest()})"
-        )
+        _tell(f"{name}: no checksum is known for this file; only its shape is checked (sha256 {digest.hexdigest()})")
     elif digest.hexdigest() != original.sha256:
         raise DatasetError(f"{original.url}: sha256 {digest.hexdigest()} instead of {original.sha256}")
     return to

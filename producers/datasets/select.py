@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from typing import Any, TypeAlias, final
+from datetime import timedelta, timezone, tzinfo
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,10 @@ import numpy.typing as npt
 from producers.datasets.fetch import locate
 from producers.datasets.places import Place
 from producers.datasets.registry import NAMES, SERIES, Series, series_of
+from producers.times import When, to_ms
 from streamgp.errors import DatasetError
 from streamgp.experiments import tables
 from streamgp.wire.records import Observation
-
-#: ms since 1970 UTC, an ISO date or time (in the set's own time zone if it names none), or a datetime
-When: TypeAlias = int | str | datetime
 
 #: the sixteen points of the compass, clockwise from north, 22.5 degrees apart
 COMPASS = ("N", "NNE", "NE", "ENE", "E", "ESE", "SE", "SSE", "S", "SSW", "SW", "WSW", "W", "WNW", "NW", "NNW")
@@ -36,7 +34,7 @@ class Rows:
     time_ms: npt.NDArray[np.int64]
     columns: dict[str, npt.NDArray[np.float64]]
     target: str
-    utc_offset_h: float = 0.0
+    zone: tzinfo = timezone.utc
 
 
 @final
@@ -102,9 +100,9 @@ def select(
     if stations is not None:
         chosen &= np.isin(codes, [rank[station] for station in stations])
     if start is not None:
-        chosen &= rows.time_ms >= to_ms(start, rows.utc_offset_h)
+        chosen &= rows.time_ms >= to_ms(start, rows.zone)
     if end is not None:
-        chosen &= rows.time_ms < to_ms(end, rows.utc_offset_h)
+        chosen &= rows.time_ms < to_ms(end, rows.zone)
     measured = np.any([~np.isnan(rows.columns[column]) for column in targets], axis=0)
     order = np.lexsort((codes, rows.time_ms))
     order = order[(chosen & measured)[order]]
@@ -124,27 +122,6 @@ def places_of(name: str) -> dict[str, Place]:
         }
 
 
-def to_ms(when: When, utc_offset_h: float = 0.0) -> int:
-    """Event time in ms of a moment; without a zone of its own it is local at this offset from UTC.
-
-    Examples
-    --------
-    >>> to_ms("2013-03-01", utc_offset_h=8) == to_ms("2013-02-28T16:00Z")
-    True
-    """
-    if isinstance(when, int):
-        return when
-    if isinstance(when, str):
-        text = when.strip()
-        try:
-            when = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
-        except ValueError as error:
-            raise DatasetError(f"{text!r} is no ISO date or time") from error
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=timezone(timedelta(hours=utc_offset_h)))
-    return round((when - datetime(1970, 1, 1, tzinfo=timezone.utc)) / timedelta(milliseconds=1))
-
-
 def load_table(
     name: str, *, target: str | None = None, part: tables.Part | None = None, fold: int | None = None
 ) -> tables.Table:
@@ -158,6 +135,7 @@ def load_table(
 
 def _series_rows(name: str, series: Series) -> Rows:
     table = tables.read_columns(locate(series.file))
+    zone = timezone(timedelta(hours=series.utc_offset_h))
     local = table.pop(series.time).astype("datetime64[ms]").astype(np.int64)
     time_ms = local - round(series.utc_offset_h * 3_600_000)
     for column in series.compass:
@@ -165,17 +143,15 @@ def _series_rows(name: str, series: Series) -> Rows:
         table[column] = np.array([degrees.get(point, np.nan) for point in table[column]])
     if series.station is not None:
         station = table.pop(series.station)
-        return Rows(station, time_ms, table, target=series.quantity, utc_offset_h=series.utc_offset_h)
+        return Rows(station, time_ms, table, target=series.quantity, zone=zone)
     if series.single is not None:
         station = np.full(len(time_ms), series.single, dtype=object)
-        return Rows(station, time_ms, table, target=series.quantity, utc_offset_h=series.utc_offset_h)
+        return Rows(station, time_ms, table, target=series.quantity, zone=zone)
     names = np.array(list(table), dtype=object)
     values = np.column_stack(list(table.values())).ravel()
     station = np.tile(names, len(time_ms))
     times = np.repeat(time_ms, len(names))
-    return Rows(
-        station, times, {series.quantity: values}, target=series.quantity, utc_offset_h=series.utc_offset_h
-    )
+    return Rows(station, times, {series.quantity: values}, target=series.quantity, zone=zone)
 
 
 def _table_rows(name: str, target: str | Sequence[str] | None) -> Rows:

@@ -116,11 +116,7 @@ RECIPES: dict[str, Recipe] = {
         note="DELVE, kin family (Ghahramani)",
     ),
     "california_housing.csv.gz": Recipe(
-        (
-            _ARFF(
-                "regression/cal.housing.arff", "99ac39a6158b5eddec1a36be650beb5f11ff2e5237e925dfa4cb8d48cc1c7398"
-            ),
-        ),
+        (_ARFF("regression/cal.housing.arff", "99ac39a6158b5eddec1a36be650beb5f11ff2e5237e925dfa4cb8d48cc1c7398"),),
         partial(convert.from_arff, _CAL_HOUSING),
         rows=20_640,
         columns=9,

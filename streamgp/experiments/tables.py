@@ -147,9 +147,7 @@ def table(name: str, *, target: str | None = None, part: Part | None = None, fol
     layout = LAYOUTS[name]
     chosen = target or layout.target
     if chosen not in (layout.outputs or (layout.target,)):
-        raise DatasetError(
-            f"{name} has no target {chosen!r}; it has {', '.join(layout.outputs or (layout.target,))}"
-        )
+        raise DatasetError(f"{name} has no target {chosen!r}; it has {', '.join(layout.outputs or (layout.target,))}")
     if fold is not None and part is None:
         raise DatasetError("a fold needs part='train' or part='test'")
     if fold is not None and layout.fold is None:

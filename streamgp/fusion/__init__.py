@@ -2,33 +2,43 @@
 
 from streamgp.fusion.attacks import KINDS, Answer, Attack, make_attack
 from streamgp.fusion.averages import geometric_median, krum, mean_of_experts, median_of_experts
+from streamgp.fusion.calibrated import Calibration, calibrated_poe, is_degraded, outlying
 from streamgp.fusion.choose import ChoiceConstants, choose
 from streamgp.fusion.committees import bcm, grbcm, rbcm
 from streamgp.fusion.fused import Fused, Usable, usable
 from streamgp.fusion.products import covariance_intersection, gpoe, min_variance, product_of_experts
 from streamgp.fusion.trimmed import Cuts, cut_sides, n_trim_for, trimmed_poe
+from streamgp.fusion.trust import TrustLedger
+from streamgp.fusion.trust_report import AgentTrust, follow_beta
 
 __all__ = [
     "KINDS",
+    "AgentTrust",
     "Answer",
     "Attack",
+    "Calibration",
     "ChoiceConstants",
     "Cuts",
     "Fused",
+    "TrustLedger",
     "Usable",
     "bcm",
+    "calibrated_poe",
     "choose",
     "covariance_intersection",
     "cut_sides",
+    "follow_beta",
     "geometric_median",
     "gpoe",
     "grbcm",
+    "is_degraded",
     "krum",
     "make_attack",
     "mean_of_experts",
     "median_of_experts",
     "min_variance",
     "n_trim_for",
+    "outlying",
     "product_of_experts",
     "rbcm",
     "trimmed_poe",

@@ -145,9 +145,7 @@ class Attack:
             Answers of honest agents to the same query, in any order, if the liar could see them.
         """
         answer = Answer.of(query_id, mean, variance, noise_variance)
-        return self.lie.tell(
-            answer, Scene(self._dice(query_id), learned, _stacked(others or (), answer.mean.size))
-        )
+        return self.lie.tell(answer, Scene(self._dice(query_id), learned, _stacked(others or (), answer.mean.size)))
 
     def _dice(self, query_id: str) -> np.random.Generator:
         digest = hashlib.sha256(f"{self.agent}\0{query_id}".encode()).digest()

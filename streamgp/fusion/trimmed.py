@@ -40,11 +40,12 @@ def n_trim_for(beta: float, n_agents: int) -> int:
     if not 0.0 <= beta < 0.25:
         raise SettingsError(f"beta must be in [0, 1/4), got {beta}")
     n_trim = math.ceil(beta * n_agents - 1e-9 * max(1, n_agents))  # 0.07 * 100 is a little above 7
-    _check_quorum(n_agents, n_trim)
+    check_quorum(n_agents, n_trim)
     return n_trim
 
 
-def _check_quorum(n_agents: int, n_trim: int) -> None:
+def check_quorum(n_agents: int, n_trim: int) -> None:
+    """Refuse a cut that Lemma 1 promises nothing for."""
     if n_trim < 0:
         raise ValueError(f"n_trim must not be negative, got {n_trim}")
     if 4 * n_trim >= n_agents:
@@ -109,7 +110,7 @@ def trimmed_poe(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Fused:
     """
     M, V, ok = open_door(means, variances)
     n, m = M.shape
-    _check_quorum(n, n_trim)
+    check_quorum(n, n_trim)
     mean, variance, kept = np.empty(m), np.empty(m), np.empty((n, m), dtype=np.bool_)
     width = max(1, _BLOCK // n)
     for start in range(0, m, width):
@@ -121,7 +122,7 @@ def trimmed_poe(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Fused:
 def cut_sides(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Cuts:
     """The four sets T of Step 2, for a report on who is cut and where; same arguments as :func:`trimmed_poe`."""
     M, V, ok = open_door(means, variances)
-    _check_quorum(M.shape[0], n_trim)
+    check_quorum(M.shape[0], n_trim)
     count, cut = _cut_size(ok, n_trim)
     mean_low, mean_high, *_ = _ends(M, V, ok, count, cut)
     variance_low, variance_high, *_ = _ends(V, M, ok, count, cut)

@@ -175,9 +175,7 @@ class ActiveDims(Kernel):  # type: ignore[misc]  # scikit-learn has no types
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, ActiveDims)
-            and list(self.columns) == list(other.columns)
-            and self.kernel == other.kernel
+            isinstance(other, ActiveDims) and list(self.columns) == list(other.columns) and self.kernel == other.kernel
         )
 
     __hash__ = None  # type: ignore[assignment]  # mutable, as every scikit-learn kernel

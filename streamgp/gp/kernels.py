@@ -191,9 +191,7 @@ def _build(kernel: Any) -> Node:
         nu = np.inf if kind is sk.RBF else float(kernel.nu)
         return leaves.Radial(nu, scales, free["length_scale"])
     if kind is sk.RationalQuadratic:
-        return leaves.Rational(
-            float(kernel.alpha), float(kernel.length_scale), free["alpha"], free["length_scale"]
-        )
+        return leaves.Rational(float(kernel.alpha), float(kernel.length_scale), free["alpha"], free["length_scale"])
     if kind is sk.ExpSineSquared:
         period, scale = float(kernel.periodicity), float(kernel.length_scale)
         return leaves.Periodic(scale, period, free["length_scale"], free["periodicity"])

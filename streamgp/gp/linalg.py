@@ -31,9 +31,13 @@ class Factor:
         return np.asarray(root)
 
     def inverse(self) -> Array:
-        """``(A + jitter I)^-1``, exactly symmetric."""
-        half, _ = lapack.dpotri(self.L, lower=1)
-        return np.asarray(np.tril(half) + np.tril(half, -1).T)
+        """``(A + jitter I)^-1``, symmetric, at a third of the cost of solving for the identity."""
+        if self.L.shape[0] == 0:
+            return np.zeros((0, 0))
+        lower, info = lapack.dpotri(self.L, lower=1)
+        if info != 0:
+            raise NotPositiveDefiniteError("the factor has a zero on its diagonal")
+        return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
     def log_det(self) -> float:
         """Log determinant of the factored matrix."""
@@ -83,3 +87,44 @@ def solve_lower(L: Array, b: Array) -> Array:
 def solve_upper(L: Array, b: Array) -> Array:
     """``L^-T b`` for a lower triangular L (n, n) and b of shape (n,) or (n, k)."""
     return np.asarray(solve_triangular(L, b, lower=True, trans="T", check_finite=False))
+
+
+# Far above any sum of squares that a border's pivot loses, far below overflow when squared under a root.
+_BORDER = 1e300
+
+
+def forward_stack(A: Array, B: Array) -> tuple[Array, Array]:
+    """``L^-1 B`` for a stack of symmetric matrices ``A + jitter I = L L^T``, by one batched factorisation.
+
+    The right sides are factored along as a border of A, so no triangular solve of its own is needed.
+
+    Parameters
+    ----------
+    A : (m, n, n)
+        Only the lower triangles are read.
+    B : (m, n, r)
+
+    Returns
+    -------
+    V : (m, n, r)
+    jitter : (m,)
+        What had to be added to each diagonal (:func:`safe_cholesky`'s ladder).
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        If no jitter of the ladder makes one of them positive definite.
+    """
+    m, n, r = B.shape
+    bordered = np.zeros((m, n + r, n + r))
+    bordered[:, :n, :n] = A
+    bordered[:, n:, :n] = np.swapaxes(B, 1, 2)
+    i = np.arange(n, n + r)
+    bordered[:, i, i] = _BORDER
+    try:
+        L = np.linalg.cholesky(bordered)
+    except np.linalg.LinAlgError:
+        factors = [safe_cholesky(a) for a in A]
+        V = np.stack([solve_lower(f.L, b) for f, b in zip(factors, B, strict=True)])
+        return V, np.array([f.jitter for f in factors])
+    return np.swapaxes(L[:, n:, :n], 1, 2), np.zeros(m)

@@ -16,9 +16,7 @@ from streamgp.models.contract import LocalModel, State
 Make: TypeAlias = Callable[[], LocalModel]
 
 
-def check_local_model(
-    make: Make, *, columns: int = 2, rows: int = 120, seed: int = 0, exact: bool = False
-) -> None:
+def check_local_model(make: Make, *, columns: int = 2, rows: int = 120, seed: int = 0, exact: bool = False) -> None:
     """Run every check but the one on memory, which needs a model that bounds it.
 
     Parameters

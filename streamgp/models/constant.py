@@ -70,9 +70,7 @@ class ConstantModel:
     @classmethod
     def from_state(cls, state: State) -> Self:
         if state.get("version") != VERSION:
-            raise CheckpointError(
-                f"constant model: version {state.get('version')!r}, this release reads {VERSION}"
-            )
+            raise CheckpointError(f"constant model: version {state.get('version')!r}, this release reads {VERSION}")
         try:
             new = cls(float(state["noise_variance"]), float(state["prior_variance"]))
             new._mean.n, new._mean._mean = float(state["count"]), float(state["mean"])

@@ -135,6 +135,11 @@ class FeatureMap:
             self._x_scales[name].update(value)
             self._x_last[name] = value
 
+    @property
+    def last_ms(self) -> int | None:
+        """Event time of the last reading."""
+        return self._last_ms
+
     def _missed(self, time_ms: int) -> int:
         """Steps between the last reading and ``time_ms`` that brought none."""
         if self._last_ms is None:

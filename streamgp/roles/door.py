@@ -194,9 +194,7 @@ class Door:
         if known.unit is None and isinstance(obs.unit, str):
             known.unit = canonical(obs.unit)
         if inputs is not x:
-            self.counts[obs.station].update(
-                f"x.{name}" for name in x if inputs[name] is None and x[name] is not None
-            )
+            self.counts[obs.station].update(f"x.{name}" for name in x if inputs[name] is None and x[name] is not None)
         return Accepted(msgspec.structs.replace(obs, x=inputs, y=believed, unit=known.unit or msgspec.UNSET))
 
     def _judge(self, y: Y, levels: list[Level], station: str) -> Y | Refused:
@@ -206,9 +204,7 @@ class Door:
             why = levels[0].judge(y, rules)
             return y if why is None else Refused(why, "y", f"{y:g}")
         assert isinstance(y, tuple)
-        reasons = [
-            None if value is None else level.judge(value, rules) for value, level in zip(y, levels, strict=True)
-        ]
+        reasons = [None if value is None else level.judge(value, rules) for value, level in zip(y, levels, strict=True)]
         if not any(reasons):
             return y
         values = tuple(None if why else value for value, why in zip(y, reasons, strict=True))

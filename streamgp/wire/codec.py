@@ -24,12 +24,18 @@ def encode(record: Record) -> bytes:
     Raises
     ------
     EncodeError
-        If a number in it is not finite: such a record is withheld by its role, never published.
+        If a value in it is of the wrong type, or a number not finite: such a record is withheld by its role,
+        never published.
     """
-    for name in record.__struct_fields__:
-        if not _finite(getattr(record, name)):
-            raise EncodeError(f"{type(record).__name__}.{name} holds a number that is not finite")
-    return _encoder.encode(record)
+    try:
+        data = _encoder.encode(record)
+    except (TypeError, ValueError) as error:
+        raise EncodeError(f"{type(record).__name__}: {error}") from error
+    if b"null" in data:  # where a number that is not finite would have gone
+        for name in record.__struct_fields__:
+            if not _finite(getattr(record, name)):
+                raise EncodeError(f"{type(record).__name__}.{name} holds a number that is not finite")
+    return data
 
 
 def decode(data: bytes | None, kind: type[R]) -> R:

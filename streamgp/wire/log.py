@@ -52,9 +52,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not isinstance(self.key, str):
-            raise TypeError(
-                f"key must be text (a station or query id), not {self.key!r}: are key and value swapped?"
-            )
+            raise TypeError(f"key must be text (a station or query id), not {self.key!r}: are key and value swapped?")
         if not self.key:
             raise ValueError("key must not be empty")
         if not isinstance(self.value, bytes) and self.value is not None:
@@ -123,9 +121,7 @@ class Reader(Protocol):
     def stats(self) -> ReaderStats:
         """What it has met so far."""
 
-    def poll(
-        self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()
-    ) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         """The next messages, oldest first in each partition; empty after ``timeout_s`` without any.
 
         Empty says that nothing came in time, not that all is read: ``stats.behind == 0`` says that. Never
@@ -235,4 +231,4 @@ class Log(Protocol):
         """Delete, in each partition, all that is older than its offset; readers are told what they lost."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the readers and writers that it made, and let go of everything."""

@@ -9,7 +9,7 @@ from streamgp.errors import BrokerUnavailableError, LogError
 from streamgp.wire.groups import Group
 from streamgp.wire.log import Message, Partition, ReaderStats, Start, Subscription
 from streamgp.wire.partition_log import PartitionLog
-from streamgp.wire.partitioner import partition_of
+from streamgp.wire.partitioner import wanted_partitions
 
 if TYPE_CHECKING:
     from streamgp.wire.memory import MemoryLog
@@ -59,7 +59,8 @@ class MemoryReader:
         self._closed = False
         self._crashed = False
         self.stats = ReaderStats(connected=True)
-        self._wanted = self._wanted_partitions(subscriptions)
+        sizes = {s.topic: len(log.partitions(s.topic)) for s in subscriptions}
+        self._wanted = wanted_partitions(subscriptions, sizes)
         with log.changed:
             if self._balanced and self._group is not None:
                 self._group.join(self._number, self._wanted)
@@ -67,9 +68,7 @@ class MemoryReader:
             else:
                 self._take_on(self._wanted)
 
-    def poll(
-        self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()
-    ) -> list[Message]:
+    def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         end = time.monotonic() + timeout_s
         with self._log.changed:
             while True:
@@ -120,14 +119,6 @@ class MemoryReader:
                 self._log.changed.notify_all()
 
     # -- within the lock
-
-    def _wanted_partitions(self, subscriptions: tuple[Subscription, ...]) -> list[Partition]:
-        wanted = []
-        for subscription in subscriptions:
-            size = len(self._log.partitions(subscription.topic))
-            chosen = range(size) if subscription.key is None else [partition_of(subscription.key, size)]
-            wanted += [(subscription.topic, index) for index in chosen]
-        return list(dict.fromkeys(wanted))
 
     def _part(self, partition: Partition) -> PartitionLog:
         parts = self._log.partitions(partition[0])

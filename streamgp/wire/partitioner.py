@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+
+from streamgp.wire.log import Partition, Subscription
 
 _SEED, _M, _MASK = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 
@@ -36,3 +39,19 @@ def partition_of(key: str, partitions: int) -> int:
     True
     """
     return (murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+def wanted_partitions(subscriptions: Sequence[Subscription], sizes: Mapping[str, int]) -> list[Partition]:
+    """The partitions that the subscriptions ask for, of topics of these sizes; each once, in order.
+
+    Examples
+    --------
+    >>> wanted_partitions([Subscription("a"), Subscription("b", key="Dublin")], {"a": 2, "b": 3})
+    [('a', 0), ('a', 1), ('b', 1)]
+    """
+    wanted: dict[Partition, None] = {}
+    for subscription in subscriptions:
+        size = sizes[subscription.topic]
+        chosen = range(size) if subscription.key is None else [partition_of(subscription.key, size)]
+        wanted.update(((subscription.topic, index), None) for index in chosen)
+    return list(wanted)

@@ -84,7 +84,7 @@ class Prediction(Record, frozen=True, kw_only=True):
     variance: Row
     noise_variance: Row
     learned: int
-    abstained: str | None = None
+    abstained: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Forecast(Record, frozen=True, kw_only=True):

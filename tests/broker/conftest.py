@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -41,9 +42,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         return
     folder = tmp_path_factory.mktemp("broker")
     command = [sys.executable, str(SCRIPT), "run", "--dir", str(folder), "--json", "--until-stdin-closes"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -60,3 +59,44 @@ def prefix(request: pytest.FixtureRequest) -> str:
     """A fresh topic prefix for each test."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")[:40]
     return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+class OwnBroker:
+    """A broker that a test may stop, start and freeze."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = ""
+        self.pid = 0
+
+    def start(self) -> str:
+        done = self._call("start", "--json", *(["--port", self.address.rpartition(":")[2]] if self.address else []))
+        if done.returncode in (10, 11, 12):
+            unavailable(done.stderr.strip())
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        self.address, self.pid = told["bootstrap"], told["pid"]
+        return self.address
+
+    def stop(self, *, keep: bool = True) -> None:
+        done = self._call("stop", *(["--keep"] if keep else []))
+        assert done.returncode == 0, done.stderr
+
+    def freeze(self) -> None:
+        """As a network that carries nothing: connections stand, nobody answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(SCRIPT), *words, "--dir", str(self.folder)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    """A broker for one module, not yet started."""
+    own = OwnBroker(tmp_path_factory.mktemp("own"))
+    yield own
+    own.stop(keep=False)

@@ -136,8 +136,6 @@ def serves(port: int) -> bool:
 @pytest.mark.skipif(shutil.which("ss") is None, reason="ss is not installed")
 def test_it_listens_on_loopback_only(broker: str) -> None:
     port = broker.rpartition(":")[2]
-    lines = [
-        line for line in subprocess.check_output(["ss", "-ltnH"], text=True).splitlines() if f":{port} " in line
-    ]
+    lines = [line for line in subprocess.check_output(["ss", "-ltnH"], text=True).splitlines() if f":{port} " in line]
     assert lines
     assert all("127.0.0.1" in line for line in lines)

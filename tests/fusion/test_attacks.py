@@ -43,9 +43,7 @@ def test_a_lie_is_the_querys_matter_and_not_the_calls(kind: str) -> None:
     first = attack.strike("q-1", MEAN, VARIANCE, NOISE, learned=1000, others=others())
     attack.strike("q-2", MEAN, VARIANCE, NOISE, learned=1000, others=others())
     again = attack.strike("q-1", MEAN, VARIANCE, NOISE, learned=1000, others=others()[::-1])
-    twin = make_attack(kind, seed=3, agent="ROS").strike(
-        "q-1", MEAN, VARIANCE, NOISE, learned=1000, others=others()
-    )
+    twin = make_attack(kind, seed=3, agent="ROS").strike("q-1", MEAN, VARIANCE, NOISE, learned=1000, others=others())
     assert same(first, again)
     assert same(first, twin)
 

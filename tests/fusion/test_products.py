@@ -37,9 +37,7 @@ RULES = {
     "grbcm": functools.partial(grbcm, prior_variance=PRIOR),
     "min_variance": min_variance,
     "covariance_intersection": covariance_intersection,
-    "covariance_intersection, Def. 10": functools.partial(
-        covariance_intersection, prior_variance=PRIOR, sharpness=7.0
-    ),
+    "covariance_intersection, Def. 10": functools.partial(covariance_intersection, prior_variance=PRIOR, sharpness=7.0),
     "mean": mean_of_experts,
     "median": median_of_experts,
     "geometric_median": geometric_median,

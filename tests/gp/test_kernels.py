@@ -118,9 +118,7 @@ def test_gradients_are_those_of_the_values(name: str) -> None:
     rng = np.random.default_rng(5)
     W, V, w = rng.normal(size=(9, 9)), rng.normal(size=(9, 6)), rng.normal(size=9)
     scale = 1 + np.abs(kernel.theta).sum()
-    np.testing.assert_allclose(
-        k.gradient_dot(X, Y, V), slow_gradient(kernel, X, Y, V), atol=1e-7 * scale, rtol=1e-6
-    )
+    np.testing.assert_allclose(k.gradient_dot(X, Y, V), slow_gradient(kernel, X, Y, V), atol=1e-7 * scale, rtol=1e-6)
     np.testing.assert_allclose(
         k.gradient_dot(X, None, W), slow_gradient(kernel, X, None, W), atol=1e-7 * scale, rtol=1e-6
     )

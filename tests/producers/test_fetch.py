@@ -84,9 +84,7 @@ def test_a_download_is_checked_converted_and_found_again(
 def converted(server: tuple[str, Path], tmp_path: Path) -> Callable[..., Columns]:
     """Serve contents, fetch them with a conversion, read the file that came out."""
 
-    def run(
-        file: str, build: Callable[[Sequence[Path]], Columns], *contents: bytes, shape: tuple[int, int]
-    ) -> Columns:
+    def run(file: str, build: Callable[[Sequence[Path]], Columns], *contents: bytes, shape: tuple[int, int]) -> Columns:
         originals = tuple(_put(server, f"{file}.{i}", content) for i, content in enumerate(contents))
         recipe = Recipe(originals, build, rows=shape[0], columns=shape[1], note="test")
         return read_columns(fetch.fetch(file, recipe, folder=tmp_path / "cache"))
@@ -170,7 +168,5 @@ def test_every_set_that_does_not_ship_has_a_recipe_and_a_checksum() -> None:
     needed |= {series.file for series in datasets.registry.SERIES.values()}
     shipped = {"irish_wind.csv.gz", "de_pm10.csv.gz"}
     assert needed - shipped == set(RECIPES)
-    unknown = {
-        original.url for recipe in RECIPES.values() for original in recipe.originals if original.sha256 is None
-    }
+    unknown = {original.url for recipe in RECIPES.values() for original in recipe.originals if original.sha256 is None}
     assert unknown == {"http://www.gaussianprocess.org/gpml/data/sarcos_inv.mat"}

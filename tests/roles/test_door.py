@@ -222,10 +222,7 @@ def test_a_burst_stamped_at_delivery_is_not_learned_as_simultaneous() -> None:
     right = Door()
     for i in range(20):
         right.check(obs(T0 + 5 * i * MIN, 20.0 + i % 3), T0 + 5 * i * MIN)
-    assert (
-        reasons(right, [obs(T0 + (100 + 5 * i) * MIN, 20.0 + i % 3) for i in range(12)], now_ms=back)
-        == [None] * 12
-    )
+    assert reasons(right, [obs(T0 + (100 + 5 * i) * MIN, 20.0 + i % 3) for i in range(12)], now_ms=back) == [None] * 12
 
 
 def _eighteen() -> list[float]:
@@ -273,9 +270,7 @@ def test_spikes_do_not_become_a_level_and_return_is_believed() -> None:
 def test_a_stuck_sensor_is_refused_after_its_run_and_zeros_are_not_stuck() -> None:
     door = Door(DoorSettings(max_equal_run=10))
     values = [1.0, *[7.5] * 15, 8.0, *[7.5] * 3, *[0.0] * 50]
-    got = [
-        text and text.split()[0] for text in reasons(door, [obs(T0 + i * MIN, y) for i, y in enumerate(values)])
-    ]
+    got = [text and text.split()[0] for text in reasons(door, [obs(T0 + i * MIN, y) for i, y in enumerate(values)])]
     assert got == [None] * 11 + ["stuck"] * 5 + [None] * 54
 
 
@@ -327,9 +322,7 @@ def test_in_order_data_are_never_late_whatever_the_origin(origin: int, steps: li
     door = Door(DoorSettings(max_late_s=late_s))
     times = (origin + np.cumsum(steps)).tolist()
     kept = [t for t in times if t < 4_000_000_000_000]
-    assert reasons(door, [obs(t, float(i)) for i, t in enumerate(kept)], now_ms=4_100_000_000_000) == [None] * len(
-        kept
-    )
+    assert reasons(door, [obs(t, float(i)) for i, t in enumerate(kept)], now_ms=4_100_000_000_000) == [None] * len(kept)
 
 
 @given(
@@ -337,9 +330,7 @@ def test_in_order_data_are_never_late_whatever_the_origin(origin: int, steps: li
     values=st.lists(st.floats(-60, 60), min_size=80, max_size=80),
     late_min=st.integers(0, 10),
 )
-def test_nothing_is_accepted_twice_or_beyond_the_bound(
-    times: list[int], values: list[float], late_min: int
-) -> None:
+def test_nothing_is_accepted_twice_or_beyond_the_bound(times: list[int], values: list[float], late_min: int) -> None:
     door = Door(DoorSettings(max_late_s=60.0 * late_min, step_back_after=0))
     passed: list[int] = []
     for t, y in zip(times, values, strict=False):

@@ -76,9 +76,7 @@ def test_topics_are_made_once(log: Log, topic: str) -> None:
     assert log.topics()[topic] == 3
 
 
-def test_records_of_a_key_stay_in_order_on_the_partition_that_every_kafka_client_picks(
-    log: Log, topic: str
-) -> None:
+def test_records_of_a_key_stay_in_order_on_the_partition_that_every_kafka_client_picks(log: Log, topic: str) -> None:
     """R13: the partition is that of the plain key."""
     put(log, rows(topic, 700))
     messages = read(log.reader([Subscription(topic)]), 700)

@@ -1,0 +1,50 @@
+"""``streamgp agent``: one station's agent as a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from consumers.options import fail, log_to_stderr, settings_of, shared
+from consumers.processes import serve
+from streamgp.errors import SettingsError
+from streamgp.fusion.attacks import KINDS
+from streamgp.roles.wiring import agent_role, make_liar
+
+
+@click.command("agent")
+@shared
+@click.option("--station", required=True, metavar="NAME", help="The station, as the observations name it.")
+@click.option("--attack", type=click.Choice(KINDS), help="Be hostile: for demos and tests.")
+@click.option("--attack-from", type=int, metavar="MS", help="Event time (ms since 1970) at which the lying begins.")
+@click.option("--accomplice", "accomplices", multiple=True, metavar="NAME", help="Another liar, not to be overheard.")
+@click.option("--seed", default=0, show_default=True, help="Of the lies.")
+def command(
+    broker: str | None,
+    prefix: str | None,
+    settings_file: Path | None,
+    station: str,
+    attack: str | None,
+    attack_from: int | None,
+    accomplices: tuple[str, ...],
+    seed: int,
+) -> None:
+    """Learn one station's observations, answer everybody's queries, forecast the station.
+
+    Reads the station's own observations alone; other stations' raw observations never reach it. Stops within
+    5 s of SIGTERM. Start it before or after the broker, the other agents and the cloud.
+    """
+    log_to_stderr()
+    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    if not station.strip():
+        fail(SettingsError("--station must not be empty"))
+    liar = None
+    if attack is not None:
+        liar = make_liar(attack, station, seed=seed, from_ms=attack_from, accomplices=accomplices)
+    role = agent_role(settings, station, liar=liar)
+    serve("agent", role, settings, station=station, also=("predictions",) if liar and liar.listens else ())
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m consumers.agent")

@@ -1,0 +1,87 @@
+"""``streamgp demo``: twelve wind stations forecast tomorrow together while two of them lie."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from consumers.demo_options import late_of, own_prefix, period_of, unit_of
+from consumers.options import fail, log_to_stderr, settings_of, shared
+from producers.datasets import NAMES, observations
+from streamgp.demo.picture import draw
+from streamgp.demo.plan import Plan
+from streamgp.demo.run import run_embedded, run_on_broker
+from streamgp.demo.view import viewing
+from streamgp.errors import StreamGPError
+from streamgp.fusion.attacks import KINDS
+from streamgp.wire.kafka import KafkaLog
+
+
+@click.command("demo")
+@shared
+@click.option("--dataset", type=click.Choice(NAMES), default="irish-wind", show_default=True)
+@click.option("--target", metavar="COLUMN", help="What is forecast, where the data set has several columns.")
+@click.option("--liars", type=click.IntRange(0), default=2, show_default=True, help="How many stations lie.")
+@click.option("--attack", type=click.Choice(KINDS), default="same-value", show_default=True, help="What they do.")
+@click.option("--n-neighbors", type=click.IntRange(1), help="Neighbours that a prediction conditions on.")
+@click.option("--period", metavar="FROM:TO", help="Years or dates; either end may be left out.")
+@click.option("--late", multiple=True, metavar="STATION:DATE", help="A station that joins only then.")
+@click.option("--seed", default=0, show_default=True, help="Of who lies, and of the lies.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there.")
+def command(
+    *,
+    broker: str | None,
+    prefix: str | None,
+    settings_file: Path | None,
+    dataset: str,
+    target: str | None,
+    liars: int,
+    attack: str,
+    n_neighbors: int | None,
+    period: str | None,
+    late: tuple[str, ...],
+    seed: int,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Run a whole network on real data: an agent a station, the cloud, the scorer; then one table and a picture.
+
+    Without --broker everything runs in this process over the embedded log; with it the same runs over Apache
+    Kafka, on topics of its own unless --prefix names them, with the same numbers.
+    """
+    log_to_stderr("WARNING")
+    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    if n_neighbors is not None:
+        model = msgspec.structs.replace(settings.model, n_neighbors=n_neighbors)
+        settings = msgspec.structs.replace(settings, model=model)
+    if settings.broker is not None and prefix is None:
+        settings = msgspec.structs.replace(settings, prefix=own_prefix(settings.prefix))
+    console, unit = Console(stderr=as_json), unit_of(dataset, target)
+    try:
+        start, end = period_of(period, dataset)
+        rows = tuple(observations(dataset, target=target, start=start, end=end))
+        plan = Plan(dataset, rows, settings, liars=liars, attack=attack, late=late_of(late), seed=seed)
+        with viewing(console, total=len(rows), unit=unit) as tick:
+            if settings.broker is None:
+                result = run_embedded(plan, tick)
+            else:
+                result = run_on_broker(plan, KafkaLog(settings.broker, settings.kafka), tick)
+        out.mkdir(parents=True, exist_ok=True)
+        picture = out / f"{dataset}.png"
+        draw(result.tally, picture, unit=unit, attack_from_ms=plan.attack_from_ms() if result.liars else None)
+    except StreamGPError as error:
+        fail(error)
+    if as_json:
+        click.echo(json.dumps(result.as_json()))
+        return
+    console.print(result.as_text())
+    console.print(f"picture: {picture}")
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m consumers.demo")

@@ -1,0 +1,67 @@
+"""What all commands share: where the broker is, under which prefix, and with which settings."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from streamgp.errors import BrokerUnavailableError, FencedError, SettingsError, StreamGPError, TopicMissingError
+from streamgp.roles.settings import Settings, load_settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: exit codes that mean something; 1 is everything else that went wrong, 2 is click's: wrong use
+EXIT = {SettingsError: 3, TopicMissingError: 4, BrokerUnavailableError: 5, FencedError: 6}
+
+
+def shared(command: F) -> F:
+    """The options ``--broker``, ``--prefix`` and ``--settings``."""
+    for option in (
+        click.option(
+            "--settings",
+            "settings_file",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="TOML file; an unknown key is an error.",
+        ),
+        click.option("--prefix", help="Topics are PREFIX.observations and so on.  [default: streamgp]"),
+        click.option("--broker", metavar="HOST:PORT", help="Apache Kafka to work with."),
+    ):
+        command = option(command)
+    return command
+
+
+def settings_of(settings_file: Path | None, *, broker: str | None, prefix: str | None) -> Settings:
+    """The settings file with the options put over it; ends the process if it cannot be."""
+    try:
+        return load_settings(settings_file, broker=broker, prefix=prefix)
+    except SettingsError as error:
+        fail(error)
+
+
+def needs_broker(settings: Settings) -> str:
+    """The broker's address; ends the process where none is named."""
+    if settings.broker is None:
+        fail(SettingsError("no broker: give --broker HOST:PORT, or `broker` in the settings file"))
+    return settings.broker
+
+
+def create_command(settings: Settings) -> str:
+    """The command that makes the topics of these settings."""
+    return f"streamgp topics create --broker {settings.broker} --prefix {settings.prefix}"
+
+
+def fail(error: StreamGPError) -> NoReturn:
+    """Say what is wrong in one line and end with the code of its kind."""
+    click.echo(f"error: {error}", err=True)
+    sys.exit(next((code for kind, code in EXIT.items() if isinstance(error, kind)), 1))
+
+
+def log_to_stderr(level: str = "INFO") -> None:
+    """Log lines to standard error; standard output is for results."""
+    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("kafka").setLevel(logging.WARNING)

@@ -1,0 +1,27 @@
+"""``streamgp scorer``: holds every forecast against the truth, as a process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from consumers.options import log_to_stderr, settings_of, shared
+from consumers.processes import serve
+from streamgp.roles.scorer import ScorerRole
+
+
+@click.command("scorer")
+@shared
+def command(broker: str | None, prefix: str | None, settings_file: Path | None) -> None:
+    """Score every method's forecasts once the truth is known: error, NLPD, CRPS and 90% coverage.
+
+    Persistence is among the methods. Stops within 5 s of SIGTERM.
+    """
+    log_to_stderr()
+    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    serve("scorer", ScorerRole(settings), settings)
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m consumers.scorer")

@@ -1,0 +1,53 @@
+"""``streamgp watch``: the stations' forecasts and running scores as they come."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from consumers.options import create_command, fail, log_to_stderr, needs_broker, settings_of, shared
+from streamgp.errors import StreamGPError
+from streamgp.roles.loop import stopping
+from streamgp.roles.watch import watch
+from streamgp.roles.wiring import subscriptions
+from streamgp.wire.kafka import KafkaLog
+from streamgp.wire.topics import preflight
+
+
+@click.command("watch")
+@shared
+@click.option("--station", metavar="NAME", help="Only this station.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, nothing else there.")
+@click.option("--from-start", is_flag=True, help="Also what was published before now.")
+@click.option("--limit", type=click.IntRange(1), help="End after so many forecasts.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="S", help="End after so long without a forecast.")
+def command(
+    broker: str | None,
+    prefix: str | None,
+    settings_file: Path | None,
+    station: str | None,
+    as_json: bool,
+    from_start: bool,
+    limit: int | None,
+    timeout: float | None,
+) -> None:
+    """Show every station's forecast as it is published, and how well each method does so far."""
+    log_to_stderr()
+    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    log = KafkaLog(needs_broker(settings), settings.kafka)
+    try:
+        with stopping() as stop:
+            reads = subscriptions("watch", settings)
+            preflight(log, [s.topic for s in reads], command=create_command(settings), stop=stop)
+            reader = log.reader(reads, start="earliest" if from_start else "latest")
+            console = Console(file=sys.stdout)
+            watch(reader, settings, stop, console, station=station, as_json=as_json, limit=limit, timeout_s=timeout)
+    except StreamGPError as error:
+        fail(error)
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m consumers.watch")

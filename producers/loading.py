@@ -1,0 +1,88 @@
+"""Everything that a replay will send, read and put in the order of event time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from producers.content import FileOptions, Skipped
+from producers.datasets import select
+from producers.files import read_file
+from producers.times import to_ms, zone_of
+from streamgp.errors import DatasetError
+from streamgp.wire.records import Observation
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of the observations: ``start <= time < end``, these stations (empty: all), the first ``limit``."""
+
+    stations: tuple[str, ...] = ()
+    start: str | None = None
+    end: str | None = None
+    limit: int | None = None
+
+
+@dataclass
+class Load:
+    """Observations, oldest first, and what was left out on the way."""
+
+    observations: Sequence[Observation] | Iterable[Observation]
+    count: int
+    skipped: Counter[str] = field(default_factory=Counter)
+    missing: Counter[str] = field(default_factory=Counter)
+    faults: list[Skipped] = field(default_factory=list)
+
+
+def load_dataset(name: str, choice: Choice, *, target: str | None = None) -> Load:
+    """A named set; errors as :func:`producers.datasets.observations`."""
+    selection = select(
+        name,
+        target=target,
+        stations=choice.stations or None,
+        start=choice.start,
+        end=choice.end,
+        limit=choice.limit,
+    )
+    missing = Counter({"missing": selection.missing}) if selection.missing else Counter()
+    return Load(selection, len(selection), skipped=missing)
+
+
+def load_files(paths: Sequence[Path], options: FileOptions, choice: Choice, *, tell: Tell) -> Load:
+    """Several files merged by event time; at one time, the order of the files and of their rows.
+
+    Raises
+    ------
+    DatasetError
+        If a file cannot be read, or a station that was asked for is in none of them.
+    """
+    zone = zone_of(options.zone)
+    start = None if choice.start is None else to_ms(choice.start, zone)
+    end = None if choice.end is None else to_ms(choice.end, zone)
+    load, rows = Load((), 0), []
+    for path in paths:
+        content = read_file(path, options, tell=tell)
+        rows += content.observations
+        load.skipped += content.skipped
+        load.missing += content.missing
+        load.faults += content.faults
+    known = list(dict.fromkeys(row.station for row in rows))
+    if unknown := [station for station in choice.stations if station not in known]:
+        raise DatasetError(f"no observation of {', '.join(unknown)}; there are {', '.join(known[:50])}")
+    wanted = frozenset(choice.stations)
+    chosen = [
+        row
+        for row in rows
+        if (not wanted or row.station in wanted)
+        and (start is None or row.time_ms >= start)
+        and (end is None or row.time_ms < end)
+    ]
+    if len(paths) > 1:
+        chosen.sort(key=lambda row: row.time_ms)
+    load.observations = chosen[: choice.limit]
+    load.count = len(load.observations)
+    return load

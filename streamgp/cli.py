@@ -1,0 +1,49 @@
+"""``streamgp``: one command for every role; each is loaded when it is called, so that --help is quick."""
+
+from __future__ import annotations
+
+import importlib
+from typing import final
+
+import click
+
+#: command -> module that holds its ``command``, and a line for the overview
+COMMANDS = {
+    "demo": ("consumers.demo", "A whole network in one process, some of it lying, and one table in the end."),
+    "replay": ("producers.replay", "Send a data set or files as observations."),
+    "query": ("producers.queries", "Ask the agents about given points or a grid."),
+    "agent": ("consumers.agent", "Run one station's agent."),
+    "cloud": ("consumers.cloud", "Run the cloud that fuses the answers."),
+    "scorer": ("consumers.scorer", "Run the scorer that holds forecasts against the truth."),
+    "watch": ("consumers.watch", "Show forecasts and running scores as they come."),
+    "topics": ("consumers.topics", "Make and list the topics."),
+    "experiment": ("streamgp.experiments.command", "Run a study of one of the papers."),
+}
+
+
+@final
+class Lazy(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="streamgp")
+def main() -> None:
+    """Online, federated, Byzantine-resilient Gaussian processes over Kafka."""
+
+
+if __name__ == "__main__":
+    main(prog_name="streamgp")

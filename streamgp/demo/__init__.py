@@ -1,0 +1,1 @@
+"""The main job in one command: a whole network, some of it lying, and one table in the end."""

@@ -1,0 +1,92 @@
+"""The run as a picture: one station's week with its 90% band, and the running error of every method."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from streamgp.demo.labels import LABELS
+from streamgp.demo.tally import Tally
+from streamgp.wire.records import Score
+
+#: matplotlib counts dates in days since 1970
+_DAY_MS = 86_400_000
+_Z90 = 1.6448536269514722
+_COLOURS = {
+    "persistence": "0.6",
+    "local": "tab:blue",
+    "cloud_untrimmed": "tab:red",
+    "cloud_trimmed": "tab:green",
+    "chosen": "tab:orange",
+    "network": "tab:purple",
+}
+
+
+def draw(tally: Tally, path: Path, *, unit: str, attack_from_ms: int | None, week: int = 7) -> None:
+    """Write the picture as a PNG.
+
+    Parameters
+    ----------
+    tally
+        Of the finished run.
+    path
+        Where to; the folder exists.
+    week
+        How many of the last forecasts of one honest station are shown: of the one that the choice helped most.
+    attack_from_ms
+        Event time at which the lying began; marked in the running error.
+    """
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    above, below = figure.subplots(2, 1)
+    station = _most_helped(tally)
+    if station is not None:
+        _week(above, list(tally.rows[station])[-week:], station, unit)
+    _running(below, tally, attack_from_ms)
+    figure.savefig(path, dpi=130)
+
+
+def _most_helped(tally: Tally) -> str | None:
+    def ratio(station: str) -> float:
+        means = tally.by_station[station]
+        return float(means["chosen"].squared.get() / means["local"].squared.get())
+
+    return min(sorted(tally.rows), key=ratio, default=None)
+
+
+def _week(axes: Axes, rows: list[dict[str, Score]], station: str, unit: str) -> None:
+    times = [_when(r["local"].target_ms) for r in rows]
+    for method, marker, offset in (("local", "o", 0.15), ("chosen", "s", 0.3)):
+        scores = [r[method] for r in rows]
+        mean = np.array([s.mean for s in scores])
+        half = _Z90 * np.sqrt([s.variance + s.noise_variance for s in scores])
+        x = np.arange(len(rows)) + offset
+        axes.errorbar(x, mean, half, fmt=marker, capsize=4, label=f"{LABELS[method]}, 90% band", color=_COLOURS[method])
+    axes.plot(np.arange(len(rows)), [r["local"].y for r in rows], "k*", markersize=11, label="observed")
+    axes.set_xticks(np.arange(len(rows)), [f"{t:%a %d %b}" for t in times])
+    axes.set_ylabel(unit)
+    axes.set_title(f"{station}: the last {len(rows)} forecasts, made one step ahead")
+    axes.legend(loc="upper left", ncols=3)
+
+
+def _running(axes: Axes, tally: Tally, attack_from_ms: int | None) -> None:
+    for method, points in tally.curve.items():
+        if points:
+            times = [t / _DAY_MS for t, _ in points]
+            axes.plot(times, [e for _, e in points], label=LABELS[method], color=_COLOURS[method])
+    axes.xaxis_date()
+    if attack_from_ms is not None:
+        at = attack_from_ms / _DAY_MS
+        axes.axvline(at, color="k", linestyle="--", linewidth=1)
+        axes.annotate("the lying begins", (at, 1.0), xycoords=("data", "axes fraction"), va="top")
+    axes.set_yscale("log")
+    axes.set_ylabel("running RMSE, standardised")
+    axes.set_title("Honest stations: the error of each method so far")
+    axes.legend(ncols=3)
+
+
+def _when(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, tz=timezone.utc)

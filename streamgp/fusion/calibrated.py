@@ -1,0 +1,167 @@
+"""A second robust rule: it cuts what an agent's own record, or the others' answers, do not bear out.
+
+Rule (6) cuts a fixed number at each end of the claimed variances: agents whose noise and length-scales make their
+claims always the smallest or the largest are cut at every query, though they never lied. Here a claim is first
+corrected by the agent's record of calibration; no claim buys more weight than the honest ones bear out; and a mean
+loses its weight only as far as it lies outside of what the others say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from streamgp.fusion.fused import Fused, Mask, alone, open_door
+from streamgp.fusion.sums import order_free_sum
+from streamgp.fusion.trimmed import check_quorum
+from streamgp.gp.gaussian import Array
+
+_FULL, _NONE = 2.0, 5.0  # robust z-scores up to which a mean has its full weight, and from which it has none
+_MAD_TO_SD = 1.4826  # of a Gaussian
+_LEAST_LOG_SPREAD = 0.5  # a claim within a factor of 12 of the typical one is nothing strange
+_LEAST_SPREAD = 0.25  # of the typical claimed standard deviation: agents that agree closely are not outliers
+OUTLYING = 6.0  # robust z-score of an answer that no honest agent is expected to give
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the records say of the agents of one query.
+
+    Parameters
+    ----------
+    factor : (n_agents,)
+        Number that the claimed variance of each is to be multiplied with; 1 without a record.
+    barred : (n_agents,)
+        True for those whose record is so bad that nothing they claim is used.
+
+    Examples
+    --------
+    >>> Calibration.none(2).factor
+    array([1., 1.])
+    """
+
+    factor: Array
+    barred: Mask
+
+    @classmethod
+    def none(cls, n_agents: int) -> Calibration:
+        """No records yet: every claim is taken as it is."""
+        return cls(np.ones(n_agents), np.zeros(n_agents, dtype=np.bool_))
+
+
+def calibrated_poe(
+    means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibration: Calibration | None = None
+) -> Fused:
+    """Product of experts on corrected claims, with weights that fade out for means that the others contradict.
+
+    1. A claimed variance is multiplied by the record's factor; a barred agent is out, and so is a claim whose
+       logarithm lies more than 5 robust standard deviations below the others'.
+    2. The ``n_trim`` smallest corrected variances are raised to the next one: with no more liars than that, the
+       weight of a lie is at most that of an honest answer.
+    3. A mean within 2 robust standard deviations of the centre keeps its full weight; from there the weight falls
+       linearly to 0 at 5 (Hampel 1974). Centre and spread are the median and the median absolute deviation, the
+       centre then improved once by the mean of these weights.
+    4. The rest is (7) with these weights: a weighted harmonic mean of variances, no independence assumed.
+
+    Parameters
+    ----------
+    means, variances : (n_agents, m)
+        Answers; those that are not usable are removed first.
+    n_trim
+        Number of liars to stand, as in :func:`streamgp.fusion.trimmed.trimmed_poe`.
+    calibration
+        The agents' records, in the order of the rows.
+
+    Raises
+    ------
+    NoQuorumError
+        If 4 n_trim >= n_agents, or a point has no usable answer.
+
+    Examples
+    --------
+    >>> f = calibrated_poe([[1.0], [1.2], [0.8], [1.1], [9.0]], [[0.5], [0.4], [0.6], [0.5], [1e-9]], 1)
+    >>> f.counts, f.mean.round(1)
+    (array([4]), array([1.]))
+    """
+    M, V, ok = open_door(means, variances)
+    n, _ = M.shape
+    check_quorum(n, n_trim)
+    records = Calibration.none(n) if calibration is None else calibration
+    if records.factor.shape != (n,) or records.barred.shape != (n,):
+        raise ValueError(f"calibration must be of {n} agents, got {records.factor.shape}")
+    used = ok & ~records.barred[:, None]
+    used = np.where(used.any(axis=0), used, ok)  # if every agent is barred, the records cannot tell them apart
+    v = V * records.factor[:, None]
+    used &= ~_too_sure(v, used)
+    v = np.where(used, v, np.inf)
+    v = np.maximum(v, _floor(v, used, n_trim))
+    centre, spread = _centre_and_spread(M, v, used)
+    for _ in range(2):
+        fade = np.clip((_NONE - np.abs(M - centre) / spread) / (_NONE - _FULL), 0.0, 1.0) * used
+        weight = order_free_sum(fade)
+        centre = order_free_sum(fade * M) / weight
+    surest = v.min(axis=0)
+    share = fade * (surest / v)
+    total = order_free_sum(share)
+    kept = fade > 0
+    mean = order_free_sum(share * M) / total
+    # a weighted mean lies among its members: only rounding could say otherwise
+    mean = np.clip(mean, np.where(kept, M, np.inf).min(axis=0), np.where(kept, M, -np.inf).max(axis=0))
+    return alone(Fused(mean, surest * (weight / total), kept), M, V, ok)
+
+
+def outlying(means: ArrayLike, variances: ArrayLike) -> Mask:
+    """(n_agents, m) answers that are unusable, or whose mean lies more than 6 robust standard deviations off."""
+    M, V, ok = open_door(means, variances)
+    centre, spread = _centre_and_spread(M, V, ok)
+    return np.asarray(~ok | (np.abs(M - centre) > OUTLYING * spread))
+
+
+def is_degraded(means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibration: Calibration | None = None) -> bool:
+    """Whether more agents than ``n_trim`` are seen to lie at some point: then no rule's promise holds.
+
+    An agent is seen to lie if its answer is unusable or outlying, or if it is barred by its record. Liars that
+    agree with each other and outnumber the honest cannot be seen in one query; their records tell, once the truth
+    is known.
+
+    Examples
+    --------
+    >>> is_degraded([[1.0], [1.1], [0.9], [1.0], [1.0], [50.0], [60.0]], [[0.1]] * 7, 1)
+    True
+    """
+    suspect = outlying(means, variances)
+    if calibration is not None:
+        suspect = suspect | calibration.barred[:, None]
+    return bool((suspect.sum(axis=0) > n_trim).any())
+
+
+def _too_sure(v: Array, used: Mask) -> Mask:
+    """(n, m) claims that are out of all proportion to the others'."""
+    log_v = np.log(v)
+    centre = _median(log_v, used)
+    spread = np.maximum(_MAD_TO_SD * _median(np.abs(log_v - centre), used), _LEAST_LOG_SPREAD)
+    return np.asarray(log_v < centre - _NONE * spread)
+
+
+def _floor(v: Array, used: Mask, n_trim: int) -> Array:
+    """(m,) the variance that ``n_trim`` agents claim to be below, or the median if there are too few agents."""
+    rank = np.minimum(n_trim, (used.sum(axis=0) - 1) // 2)
+    return np.asarray(np.sort(v, axis=0)[rank, np.arange(v.shape[1])])
+
+
+def _centre_and_spread(M: Array, v: Array, used: Mask) -> tuple[Array, Array]:
+    """(m,) median of the means, and a robust standard deviation of a mean around it."""
+    centre = _median(M, used)
+    typical = np.sqrt(_median(np.where(used, v, 0.0), used))
+    return centre, np.maximum(_MAD_TO_SD * _median(np.abs(M - centre), used), _LEAST_SPREAD * typical)
+
+
+def _median(values: Array, used: Mask) -> Array:
+    """(m,) median over the agents in use, of which there is one at least."""
+    ordered = np.sort(np.where(used, values, np.inf), axis=0)
+    count, points = used.sum(axis=0), np.arange(values.shape[1])
+    return np.asarray(0.5 * ordered[(count - 1) // 2, points] + 0.5 * ordered[count // 2, points])

@@ -1,0 +1,123 @@
+"""The running sums behind an agent's trust report, and the answers that wait for the truth."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from streamgp.fusion.trust_report import AgentTrust, Standing
+from streamgp.gp.gaussian import Array
+
+Z2_CAP = 50.0  # one truth, perhaps a false one, must not decide
+LEAST_EVIDENCE = 10.0  # effective number of scores before a record is believed
+_Z90_SQUARED = 1.6448536269514722**2
+_SIDES = ("trimmed", "mean_low", "mean_high", "variance_low", "variance_high", "outlying")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Answers to one query that wait for the truth: unusable means are NaN, ``total`` includes the noise."""
+
+    agents: tuple[str, ...]
+    asker: str
+    mean: Array
+    total: Array
+
+    def z2(self, truth: Array) -> Array:
+        """(n, m) squared errors in units of the claimed variance, capped; NaN where nothing can be said."""
+        with np.errstate(all="ignore"):  # a NaN or an absurd claim is dealt with by the mask and the cap
+            ratio = (truth - self.mean) ** 2 / self.total
+        return np.asarray(np.minimum(np.where(np.isfinite(truth - self.mean), ratio, np.nan), Z2_CAP))
+
+    def state(self) -> dict[str, Any]:
+        """Plain values."""
+        return {"agents": list(self.agents), "asker": self.asker, "mean": self.mean, "total": self.total}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Pending:
+        """The inverse of :meth:`state`."""
+        mean, total = (np.asarray(state[k], dtype=np.float64) for k in ("mean", "total"))
+        return cls(tuple(state["agents"]), str(state["asker"]), mean, total)
+
+
+@final
+@dataclass(slots=True)
+class Tally:
+    """Counts of one agent's answers, and sums that forget."""
+
+    answered: int = 0
+    missing: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    cut_weight: float = 0.0
+    cuts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SIDES, 0.0))
+    scored: float = 0.0
+    z2: float = 0.0
+    covered: float = 0.0
+    nlpd: float = 0.0
+
+    def refuse(self, reason: str) -> None:
+        """Count an answer that could not be used."""
+        self.refused[reason] += 1
+
+    def cut(self, shares: Mapping[str, float], keep: float) -> None:
+        """Take in the shares of points by side of one answer."""
+        self.cut_weight = keep * self.cut_weight + 1.0
+        for side in _SIDES:
+            self.cuts[side] = keep * self.cuts[side] + shares[side]
+
+    def score(self, z2: Array, total: Array, keep: float) -> None:
+        """Take in one answer's (m,) squared errors in units of its claimed variances ``total``."""
+        known = np.isfinite(z2)
+        if not known.any():
+            return
+        z2, total = z2[known], total[known]
+        self.scored = keep * self.scored + 1.0
+        self.z2 = keep * self.z2 + float(z2.mean())
+        self.covered = keep * self.covered + float((z2 <= _Z90_SQUARED).mean())
+        self.nlpd = keep * self.nlpd + float((0.5 * (np.log(2.0 * math.pi * total) + z2)).mean())
+
+    def report(self, agent: str, *, factor: float, barred: bool) -> AgentTrust:
+        """The record in words and shares."""
+        shares = {side: value / self.cut_weight if self.cut_weight else 0.0 for side, value in self.cuts.items()}
+        seen = self.scored > 0
+        return AgentTrust(
+            agent,
+            self.answered,
+            self.missing,
+            dict(sorted(self.refused.items())),
+            **shares,
+            scored=self.scored,
+            z2=self.z2 / self.scored if seen else 1.0,
+            coverage=self.covered / self.scored if seen else 0.9,
+            nlpd=self.nlpd / self.scored if seen else 0.0,
+            factor=factor,
+            standing=self._standing(factor, barred),
+        )
+
+    def _standing(self, factor: float, barred: bool) -> Standing:
+        if self.scored < LEAST_EVIDENCE:
+            return "new"
+        if barred:
+            return "barred"
+        if factor > 2.0:
+            return "overconfident"
+        return "underconfident" if factor < 0.5 else "sound"
+
+    def state(self) -> dict[str, Any]:
+        """Plain values."""
+        own = {k: getattr(self, k) for k in ("answered", "missing", "cut_weight", "scored", "z2", "covered", "nlpd")}
+        return {**own, "refused": dict(self.refused), "cuts": dict(self.cuts)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Tally:
+        """The inverse of :meth:`state`."""
+        cuts = {side: float(state["cuts"][side]) for side in _SIDES}
+        sums = {k: float(state[k]) for k in ("cut_weight", "scored", "z2", "covered", "nlpd")}
+        refused = Counter({str(k): int(v) for k, v in state["refused"].items()})
+        return cls(int(state["answered"]), int(state["missing"]), refused, cuts=cuts, **sums)

@@ -1,0 +1,1 @@
+"""The mathematics of the hierarchical model: global, deviation and residual layers on inducing inputs."""

@@ -1,0 +1,107 @@
+"""Where an optimisation begins: inducing inputs, kernels and loadings, from the span of the inputs and a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streamgp.gp.gaussian import Array
+from streamgp.gp.hierarchy.blocks import Layout, softplus_inverse
+
+#: lengthscales at the start, as shares of the span of the inputs: 2.0 and 0.35 on [0, 10] in the paper (4.2)
+GLOBAL_SHARE, LOCAL_SHARE = 0.2, 0.035
+#: spread of the log lengthscales between latents of one layer and between random starts
+JITTER_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The numbers are worked on as (X - center) / span and Y / scale; predictions are given back in the caller's.
+
+    Nothing is centred in y (the prior mean is zero). All clients of a federation must use the same units.
+    """
+
+    center: Array  # (d,)
+    span: Array  # (d,)
+    scale: float
+
+    def inputs(self, X: Array) -> Array:
+        """Rows (n, d) in working units: each column spans about 10."""
+        return (X - self.center) * (10.0 / self.span)
+
+
+def units_of(Xs: Sequence[Array], Ys: Sequence[Array]) -> Units:
+    """Units from the rows of all clients: the box of the inputs, the root mean square of the outputs."""
+    X = np.concatenate(Xs)
+    low, high = X.min(axis=0), X.max(axis=0)
+    span = np.where(high > low, high - low, 1.0)
+    squares = np.concatenate([Y[np.isfinite(Y)] ** 2 for Y in Ys])
+    scale = float(np.sqrt(squares.mean())) if len(squares) else 0.0
+    return Units(0.5 * (low + high), span, scale if scale > 0.0 else 1.0)
+
+
+def spread_points(X: Array, m: int, rng: np.random.Generator) -> Array:
+    """m inducing inputs for rows X (n, d): a grid on one column, else rows chosen far apart, one after another."""
+    d = X.shape[1]
+    if len(X) == 0:
+        return rng.uniform(-5.0, 5.0, (m, d)) if d > 1 else np.linspace(-5.0, 5.0, m)[:, None]
+    if d == 1:
+        return np.linspace(X.min(), X.max(), m)[:, None]
+    distinct = np.unique(X, axis=0)
+    if len(distinct) <= m:
+        return distinct
+    chosen = [int(rng.integers(len(distinct)))]
+    nearest = np.full(len(distinct), np.inf)
+    for _ in range(m - 1):
+        nearest = np.minimum(nearest, np.square(distinct - distinct[chosen[-1]]).sum(axis=1))
+        chosen.append(int(np.argmax(nearest)))
+    return distinct[chosen]
+
+
+def start_shared(
+    X: Array, layout: Layout, m: int, rng: np.random.Generator, *, noise: float = 0.01
+) -> dict[str, Array]:
+    """A shared block for inputs X (n, d) in working units: all the rows there are, or the corners of their box."""
+    d = X.shape[1]
+    lengths = _reach(GLOBAL_SHARE, m, d) * np.exp(JITTER_SHARE * rng.standard_normal((layout.n_kernels, d)))
+    return {
+        "inducing": spread_points(X, m, rng),
+        "eta_lengthscale": softplus_inverse(lengths * np.sqrt(d)),
+        "eta_variance": softplus_inverse(np.full(layout.n_kernels, 0.5)),
+        "loadings": start_loadings(layout, layout.rank_global, rng),
+        "eta_phi": softplus_inverse(np.array([1.0])),
+        "eta_noise": softplus_inverse(np.array([noise])),
+    }
+
+
+def start_own(X: Array, layout: Layout, m: int, rng: np.random.Generator, *, fixed: bool = False) -> dict[str, Array]:
+    """A client's own block for its rows X (n, d) in working units.
+
+    With a ``fixed`` budget the residual starts no rougher than m inducing inputs can show: what they miss costs
+    the bound so much that the layer would be given up before they can move.
+    """
+    d, r = X.shape[1], layout.rank_local
+    lengths = (_reach(LOCAL_SHARE, m, d) if fixed else 10.0 * LOCAL_SHARE) * np.exp(
+        JITTER_SHARE * np.linspace(-1.0, 1.0, r)[:, None] * np.ones(d)
+    )
+    return {
+        "inducing": spread_points(X, m, rng),
+        "eta_lengthscale": softplus_inverse(lengths * np.sqrt(d)),
+        "eta_variance": softplus_inverse(np.full(r, 0.5)),
+        "deviation_loadings": start_loadings(layout, layout.rank_deviation, rng),
+        "local_loadings": start_loadings(layout, layout.rank_local, rng),
+    }
+
+
+def _reach(share: float, m: int, d: int) -> float:
+    """A lengthscale: ``share`` of the span, or the spacing of m inducing inputs in d columns if that is wider."""
+    return 10.0 * max(share, float(np.power(m, -1.0 / d)))
+
+
+def start_loadings(layout: Layout, rank: int, rng: np.random.Generator) -> Array:
+    """Loadings (Q, rank) at the start: ones where they are held, else draws of their prior, a little shrunk."""
+    if layout.scalar:
+        return np.ones((1, rank))
+    return 0.7 * rng.standard_normal((layout.n_outputs, rank))

@@ -1,0 +1,259 @@
+"""The personalised federated hierarchical GP as an estimator over several clients in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+from typing_extensions import Self
+
+from streamgp.gp.gaussian import Array
+from streamgp.gp.hierarchy.blocks import Layout, softplus
+from streamgp.gp.hierarchy.bound import FACTORS, Factors, solve_local, solve_shared
+from streamgp.gp.hierarchy.data import ClientData, client_data
+from streamgp.gp.hierarchy.layers import design
+from streamgp.models.hgp.checked import checked_clients, checked_inputs, checked_outputs
+from streamgp.models.hgp.distances import Kind, component_distances, operator_distances
+from streamgp.models.hgp.fit import Fit, Plan, fit_jointly
+from streamgp.models.hgp.posterior import (
+    LAYERS,
+    ClientPosterior,
+    Evidence,
+    client_posterior,
+    newcomer_posterior,
+)
+from streamgp.models.hgp.start import units_of
+
+#: where the bound asks for more, a residual may get this many times ``n_local`` inducing inputs, or this many
+GROWTH, GROWN = 4, 128
+
+
+@final
+class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """y_i(x) = B_g h_g(x) + B_d,i h_d,i(x) + B_l,i h_l,i(x) + noise for clients i (pFedHGP, 3.2 and (34)).
+
+    The global layer is shared, the deviation is the client's own on the same kernels scaled by phi, the residual
+    is the client's own on kernels of its own. Kernels are squared-exponential with a lengthscale a column. A NaN
+    in an output is a missing value. The prior mean is zero and nothing is standardised.
+
+    Parameters
+    ----------
+    n_outputs
+        Q, outputs a row.
+    n_global, n_local
+        Inducing inputs of the global kernels, and of each client's residual.
+    rank_global, rank_deviation, rank_local
+        Latent processes a layer. With one output and ranks of one there are no loadings: the paper's scalar model.
+    rounds
+        Rounds of Algorithm 1 where ``optimizer="rounds"``.
+    components
+        The layers to have, some of ``global``, ``deviation``, ``local``.
+    random_state
+        Seed of the random starts.
+    factors
+        Which blocks of q are kept together: ``mean_field`` is (9) of the paper, ``joint`` keeps a client's
+        deviation and residual together, ``structured`` also conditions them on the global block (the tightest).
+    optimizer
+        ``lbfgs``: all blocks at once on the collapsed bound, the best way where all rows are in one process.
+    budget
+        ``elbo``: a residual gets as many inducing inputs (up to 128, or 4 x ``n_local``) as the bound asks for,
+        and not more; ``fixed``: ``n_local`` of them, moved by gradient.
+    n_starts, max_iter
+        Random starts, and L-BFGS iterations of the best.
+
+    Attributes
+    ----------
+    lower_bound_ : the bound reached, in nats, in working units.
+    n_features_in_, n_clients_ : columns of X, clients.
+    noise_variance_ : of y, in squared units of y.
+    phi_ : scale of the deviations.
+    n_inducing_ : each client's residual inducing inputs.
+
+    Notes
+    -----
+    One client: the split between global and deviation rests on the prior alone, their sum does not. Identical
+    clients: phi tends to 0 and the global layer explains them. A client without rows: it is predicted by the
+    global layer with the spread that the other clients' own layers show.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0.0, 10.0, 30)[:, None]
+    >>> ys = [np.sin(x) + shift for shift in (0.0, 0.5)]
+    >>> model = HierarchicalGP(n_global=8, rank_global=1, rank_deviation=1, rank_local=1, random_state=0)
+    >>> mean, cov = model.fit([x, x], ys).predict(1, np.array([[5.0]]))
+    >>> mean.shape, cov.shape, bool(abs(mean[0, 0] - np.sin(5.0) - 0.5) < 0.1)
+    ((1, 1), (1, 1, 1), True)
+    """
+
+    def __init__(
+        self,
+        n_outputs: int = 1,
+        n_global: int = 25,
+        n_local: int = 25,
+        rank_global: int = 2,
+        rank_deviation: int = 2,
+        rank_local: int = 2,
+        rounds: int = 20,
+        components: Sequence[str] = LAYERS,
+        random_state: int | np.random.Generator | None = None,
+        *,
+        factors: Factors = "structured",
+        optimizer: Literal["lbfgs"] = "lbfgs",
+        budget: Literal["elbo", "fixed"] = "elbo",
+        n_starts: int = 3,
+        max_iter: int = 200,
+    ) -> None:
+        self.n_outputs = n_outputs
+        self.n_global = n_global
+        self.n_local = n_local
+        self.rank_global = rank_global
+        self.rank_deviation = rank_deviation
+        self.rank_local = rank_local
+        self.rounds = rounds
+        self._components = components
+        self.random_state = random_state
+        self.factors = factors
+        self.optimizer = optimizer
+        self.budget = budget
+        self.n_starts = n_starts
+        self.max_iter = max_iter
+
+    def fit(self, Xs: Sequence[Array], Ys: Sequence[Array]) -> Self:
+        """Fit on the rows of every client: X (n_i, d) and Y (n_i, Q), or (n_i,) where Q is 1.
+
+        Raises
+        ------
+        ValueError
+            If shapes disagree, an input is not finite, or no client has a row.
+        """
+        layout = self._layout()
+        Xs, Ys = checked_clients(Xs, Ys, self.n_outputs)
+        self.n_features_in_, self.n_clients_ = Xs[0].shape[1], len(Xs)
+        self._units = units_of(Xs, Ys)
+        data = [client_data(self._units.inputs(X), Y / self._units.scale) for X, Y in zip(Xs, Ys, strict=True)]
+        active = [i for i, x in enumerate(data) if x.count]
+        plan = Plan(
+            layout=layout,
+            factors=self.factors,
+            n_global=self.n_global,
+            n_local=self.n_local,
+            most_local=max(GROWTH * self.n_local, GROWN) if self.budget == "elbo" else self.n_local,
+            n_starts=self.n_starts,
+            max_iter=self.max_iter,
+        )
+        with threadpool_limits(limits=1, user_api="blas"):
+            found = fit_jointly([data[i] for i in active], plan, np.random.default_rng(self.random_state))
+            self._take(found, data, active, layout)
+        return self
+
+    def predict(self, client: int, X: Array, *, latent: bool = False) -> tuple[Array, Array]:
+        """Mean (n, Q) and covariance (n, Q, Q) of the client's y at rows X (n, d); of f where ``latent``."""
+        mean, cov = self._posterior(client).predict(self._inputs(X), latent=latent)
+        return mean * self._units.scale, cov * self._units.scale**2
+
+    def components(self, client: int, X: Array) -> dict[str, Array]:
+        """Means (n, Q) of ``global``, ``deviation`` and ``local`` at X; they add up to the latent mean.
+
+        The constructor's parameter of the same name is read with ``get_params()["components"]``.
+        """
+        parts = self._posterior(client).parts(self._inputs(X))
+        return {name: part * self._units.scale for name, part in parts.items()}
+
+    def log_evidence(self, client: int, X: Array, Y: Array) -> float:
+        """Joint log density of Y (n, Q) at X (n, d) under the client's predictive law: (31). NaN is left out."""
+        posterior, rows, Y = self._posterior(client), self._inputs(X), checked_outputs(Y, self.n_outputs)
+        if len(rows) != len(Y):
+            raise ValueError(f"X has shape {rows.shape}, Y {Y.shape}")
+        known = self._laws.get(client)
+        if known is None or known[0] != rows.tobytes():
+            known = self._laws[client] = (rows.tobytes(), posterior.evidence(rows))
+        density = known[1].log_density(Y / self._units.scale)
+        return density - int(np.isfinite(Y).sum()) * float(np.log(self._units.scale))
+
+    def classify(self, X: Array, Y: Array) -> int | NDArray[np.intp]:
+        """The client under whose law Y at X (n, d) is likeliest: (32). The first one, where several are.
+
+        Y is (n, Q), or (S, n, Q) for S batches at the same X, which then gives S answers for one factorisation.
+        """
+        batches = np.asarray(Y, dtype=np.float64)
+        many = batches.ndim == 3
+        scores = [
+            [self.log_evidence(client, X, batch) for client in range(self.n_clients_)]
+            for batch in (batches if many else [batches])
+        ]
+        best = np.argmax(np.reshape(scores, (-1, self.n_clients_)), axis=1)
+        return best if many else int(best[0])
+
+    def client_distances(self, kind: Kind = "components", *, X: Array | None = None) -> Array:
+        """(T, T) distances between clients: 3.8.2.
+
+        ``components`` is the root mean square difference of the fitted own parts (deviation + residual), in units
+        of y, over rows X or over all distinct rows of the fit; ``operator`` is the paper's, from inputs and
+        kernels alone.
+        """
+        check_is_fitted(self)
+        if kind == "operator":
+            return operator_distances(self._posteriors, [x.X for x in self._data])
+        if kind != "components":
+            raise ValueError(f"kind must be components or operator, got {kind!r}")
+        rows = np.unique(np.concatenate([x.X for x in self._data]), axis=0) if X is None else self._inputs(X)
+        return component_distances(self._posteriors, rows) * self._units.scale
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+        return {**super().get_params(deep), "components": self._components}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name."""
+        if "components" in params:
+            self._components = params.pop("components")
+        super().set_params(**params)
+        return self
+
+    def _layout(self) -> Layout:
+        """The layers that the parameters ask for."""
+        unknown = set(self._components) - set(LAYERS)
+        if unknown or not self._components:
+            raise ValueError(f"components must be some of {LAYERS}, got {tuple(self._components)}")
+        if self.factors not in FACTORS:
+            raise ValueError(f"factors must be one of {FACTORS}, got {self.factors!r}")
+        if self.budget not in ("elbo", "fixed"):
+            raise ValueError(f"budget must be elbo or fixed, got {self.budget!r}")
+        ranks = dict(zip(LAYERS, (self.rank_global, self.rank_deviation, self.rank_local), strict=True))
+        sizes = {"n_outputs": self.n_outputs, "n_global": self.n_global, "n_local": self.n_local}
+        for name, value in {**sizes, **ranks, "n_starts": self.n_starts, "max_iter": self.max_iter}.items():
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        return Layout(self.n_outputs, *(ranks[name] if name in self._components else 0 for name in LAYERS))
+
+    def _take(self, found: Fit, data: list[ClientData], active: list[int], layout: Layout) -> None:
+        """Keep a fit and work out every client's belief."""
+        designs = [design(data[i], found.shared, own, layout) for i, own in zip(active, found.owns, strict=True)]
+        locals_ = [solve_local(d, self.factors) for d in designs]
+        q = solve_shared(locals_, layout.rank_global * len(found.shared["inducing"]))
+        newcomer = newcomer_posterior(q, shared=found.shared, owns=found.owns, layout=layout)
+        posteriors = [newcomer] * len(data)
+        for i, d, own in zip(active, designs, found.owns, strict=True):
+            posteriors[i] = client_posterior(d, q, shared=found.shared, own=own, layout=layout, factors=self.factors)
+        self._posteriors: list[ClientPosterior] = posteriors
+        self._data = data
+        self._laws: dict[int, tuple[bytes, Evidence]] = {}
+        self.lower_bound_ = found.value
+        self.noise_variance_ = posteriors[0].scales.noise * self._units.scale**2
+        self.phi_ = float(softplus(found.shared["eta_phi"])[0])
+        self.n_inducing_ = [len(p.own["inducing"]) for p in posteriors]
+
+    def _posterior(self, client: int) -> ClientPosterior:
+        check_is_fitted(self)
+        if not 0 <= client < self.n_clients_:
+            raise ValueError(f"client must be 0 to {self.n_clients_ - 1}, got {client}")
+        return self._posteriors[client]
+
+    def _inputs(self, X: Array) -> Array:
+        return self._units.inputs(checked_inputs(X, self.n_features_in_))

@@ -1,0 +1,121 @@
+"""Any streaming estimator as the local model of a station."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Protocol, final
+
+import numpy as np
+from typing_extensions import Self
+
+from streamgp.errors import CheckpointError
+from streamgp.gp.gaussian import Array, Gaussian
+from streamgp.models.contract import State
+
+VERSION = 1
+#: estimators that a snapshot may name, and where they are
+KNOWN = {
+    "NearestNeighborGP": "streamgp.models.nearest",
+    "CPoERegressor": "streamgp.models.experts",
+}
+
+
+class StreamEstimator(Protocol):
+    """What an estimator needs beside scikit-learn's names to serve a station.
+
+    All arrays are finite float64 of the right shape already; an unfitted estimator starts with ``learn_rows`` and
+    answers ``belief`` with its prior.
+    """
+
+    def learn_rows(self, Z: Array, y: Array) -> None:
+        """Go on with rows Z (n, d), targets y (n,), in their order."""
+
+    def belief(self, Z: Array) -> Gaussian:
+        """Belief at rows Z (m, d)."""
+
+    def state(self) -> State:
+        """Parameters and everything learned."""
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The estimator that ``state`` describes."""
+
+
+@final
+class EstimatorModel:
+    """A local model around an estimator; arrays are checked for shape and for being finite, and nothing else.
+
+    Parameters
+    ----------
+    estimator
+        A :class:`StreamEstimator`, such as ``NearestNeighborGP(...)``. It is used itself, not a copy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from streamgp.models.nearest import NearestNeighborGP
+    >>> model = EstimatorModel(NearestNeighborGP(noise_variance=0.01, optimizer=None))
+    >>> model.predict(np.zeros((1, 2))).variance
+    array([1.])
+    >>> model.learn(np.zeros((1, 2)), np.array([5.0]))
+    >>> model.predict(np.zeros((1, 2))).mean.round(3), model.learned
+    (array([4.95]), 1)
+    """
+
+    def __init__(self, estimator: StreamEstimator) -> None:
+        self.estimator = estimator
+        self._learned = 0
+
+    @property
+    def learned(self) -> int:
+        return self._learned
+
+    def learn(self, Z: Array, y: Array) -> None:
+        """Take in rows Z (n, d), targets y (n,).
+
+        Raises
+        ------
+        ValueError
+            If the shapes do not fit or a number is not finite; nothing has changed then.
+        """
+        if Z.ndim != 2 or y.shape != (len(Z),):
+            raise ValueError(f"Z must be (n, d) and y (n,), got {Z.shape} and {y.shape}")
+        if not (np.isfinite(Z).all() and np.isfinite(y).all()):
+            raise ValueError("Z and y must be finite")
+        if len(Z):
+            self.estimator.learn_rows(Z, y)
+            self._learned += len(Z)
+
+    def predict(self, Z: Array) -> Gaussian:
+        if Z.ndim != 2:
+            raise ValueError(f"Z must be (m, d), got {Z.shape}")
+        return self.estimator.belief(Z)
+
+    def state(self) -> State:
+        name = type(self.estimator).__name__
+        if KNOWN.get(name) != type(self.estimator).__module__:
+            raise CheckpointError(f"no snapshot can name {type(self.estimator).__module__}.{name}")
+        return {"version": VERSION, "estimator": name, "learned": self._learned, "inner": self.estimator.state()}
+
+    @classmethod
+    def from_state(cls, state: State) -> Self:
+        """The twin that ``state`` describes.
+
+        Raises
+        ------
+        CheckpointError
+            If the state is of another version, names an unknown estimator, or is damaged.
+        """
+        if state.get("version") != VERSION:
+            raise CheckpointError(f"local model: version {state.get('version')!r}, this release reads {VERSION}")
+        name = state.get("estimator")
+        if name not in KNOWN:
+            raise CheckpointError(f"local model: unknown estimator {name!r}")
+        kind = getattr(import_module(KNOWN[name]), name)
+        try:
+            new = cls(kind.from_state(state["inner"]))
+            new._learned = int(state["learned"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"local model: damaged state ({error})") from error
+        return new

@@ -1,0 +1,175 @@
+"""The k nearest places of any point, in an index that grows and forgets (the logarithmic method).
+
+A few KD-trees of geometrically growing sizes hold the older places and a short tail, searched by brute force,
+the newest. Merging trees costs O(log n) a place over its life, a search visits O(log n) trees. Places that are
+forgotten are marked, and a tree that is half dead is built again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from streamgp.gp.gaussian import Array
+from streamgp.models.places import Ints, Places
+
+TAIL = 128  # places searched by brute force before they become a tree
+GROWTH = 8  # a tree is at least this many times larger than the next
+
+
+@dataclass(slots=True)
+class _Block:
+    tree: cKDTree
+    slots: Ints
+    serials: Ints
+    dead: int = 0
+
+
+@final
+class NeighbourIndex:
+    """Exact nearest neighbours among the places, at equal distance the one that came first.
+
+    Parameters
+    ----------
+    places
+        Where the rows are; :meth:`insert` and :meth:`remove` follow its changes.
+    scale : (d,)
+        Every column is multiplied by it before distances are taken; 0 leaves a column out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> places = Places(1, 1)
+    >>> index = NeighbourIndex(places, np.ones(1))
+    >>> for x in (0.0, 1.0, 5.0):
+    ...     index.insert(places.add(np.array([x]), np.zeros(1)).slot)
+    >>> slots, squared = index.query(np.array([[4.0]]), 2)
+    >>> places.rows[slots[0], 0], squared[0]
+    (array([1., 5.]), array([9., 1.]))
+    """
+
+    def __init__(self, places: Places, scale: Array) -> None:
+        self.places = places
+        self.scale = scale
+        self._blocks: list[_Block] = []
+        self._tail: list[int] = []
+        self._gather(places.live())
+
+    def insert(self, slot: int) -> None:
+        """A place that is new in this slot."""
+        self._tail.append(slot)
+
+    def remove(self, slot: int, serial: int) -> None:
+        """The place with this serial, in this slot, is no more."""
+        for i, block in enumerate(self._blocks):
+            # serials grow within a block, since places come in order
+            at = int(np.searchsorted(block.serials, serial))
+            if at < len(block.serials) and block.serials[at] == serial:
+                block.dead += 1
+                if 2 * block.dead >= len(block.serials):
+                    self._rebuild(i)
+                return
+        self._tail.remove(slot)
+
+    def _rebuild(self, i: int) -> None:
+        block = self._blocks.pop(i)
+        slots = self._alive(block)
+        if len(slots):
+            self._blocks.insert(i, self._block(slots))
+
+    def _alive(self, block: _Block) -> Ints:
+        alive: Ints = block.slots[self.places.serial[block.slots] == block.serials]
+        return alive
+
+    def _block(self, slots: Ints) -> _Block:
+        tree = cKDTree(self.places.rows[slots] * self.scale)
+        return _Block(tree, slots, self.places.serial[slots])
+
+    def _gather(self, slots: Ints) -> None:
+        """Make a tree of these newest places, and of the smaller trees before them."""
+        while self._blocks and len(self._blocks[-1].slots) < GROWTH * len(slots):
+            slots = np.concatenate([self._alive(self._blocks.pop()), slots])
+        if len(slots):
+            self._blocks.append(self._block(slots))
+
+    def query(self, Z: Array, k: int) -> tuple[Ints, Array]:
+        """Nearest places of points Z (m, d).
+
+        Returns
+        -------
+        slots : (m, min(k, places))
+            Those of a point stand in the order in which they came, not by distance.
+        squared : (m, min(k, places))
+            Squared scaled distances.
+        """
+        if len(self._tail) > TAIL:
+            self._gather(np.array(self._tail, dtype=np.int64))
+            self._tail = []
+        k = min(k, len(self.places))
+        Zs = Z * self.scale
+        found, horizons = [], []
+        for block in self._blocks:
+            slots, horizon = self._search(block, Zs, k)
+            found.append(slots)
+            horizons.append(horizon)
+        if self._tail:
+            found.append(np.broadcast_to(np.array(self._tail, dtype=np.int64), (len(Z), len(self._tail))))
+        slots = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
+        squared = self.squared_to(slots, Zs)
+        if slots.shape[1] > k:
+            horizon = np.min(horizons, axis=0) if horizons else np.full(len(Z), np.inf)
+            slots, squared = self._nearest(slots, squared, k, horizon, Zs)
+        order = np.argsort(self.places.serial[slots], axis=1)
+        return np.take_along_axis(slots, order, axis=1), np.take_along_axis(squared, order, axis=1)
+
+    def squared_to(self, slots: Ints, Zs: Array) -> Array:
+        """Squared scaled distances (m, c), the same sums whatever else is searched; infinite for slot -1."""
+        difference = self.places.rows[slots]
+        difference *= self.scale
+        difference -= Zs[:, None, :]
+        squared: Array = np.einsum("mcd,mcd->mc", difference, difference)
+        squared[slots < 0] = np.inf
+        return squared
+
+    def _search(self, block: _Block, Zs: Array, k: int) -> tuple[Ints, Array]:
+        """Candidates of one tree: its k nearest live ones at least, and how far out none is missing."""
+        n = len(block.slots)
+        wanted = min(k + 1, n)
+        while True:
+            answer = block.tree.query(Zs, np.arange(1, wanted + 1))
+            distance, at = np.asarray(answer[0]), np.asarray(answer[1])
+            slots: Ints = block.slots[at]
+            horizon = distance[:, -1] if wanted < n else np.full(len(Zs), np.inf)
+            if not block.dead:
+                return slots, horizon
+            slots = np.where(self.places.serial[slots] == block.serials[at], slots, -1)
+            if wanted == n or int(np.sum(slots >= 0, axis=1).min()) >= min(k, n - block.dead):
+                return slots, horizon
+            wanted = min(2 * wanted, n)
+
+    def _nearest(self, slots: Ints, squared: Array, k: int, horizon: Array, Zs: Array) -> tuple[Ints, Array]:
+        """The k nearest of the candidates; ties at the k-th are looked at one by one."""
+        pick = np.argpartition(squared, k - 1, axis=1)[:, :k]
+        chosen, near = np.take_along_axis(slots, pick, axis=1), np.take_along_axis(squared, pick, axis=1)
+        limit = near.max(axis=1)
+        unseen = horizon <= np.sqrt(limit) * (1.0 + 1e-9)
+        tied = np.sum(squared <= limit[:, None], axis=1) > k
+        for i in np.flatnonzero(unseen | tied):
+            every = self._within(Zs[i], float(np.sqrt(limit[i]))) if unseen[i] else slots[i][slots[i] >= 0]
+            own = self.squared_to(every[None], Zs[i : i + 1])[0]
+            order = np.lexsort((self.places.serial[every], own))[:k]
+            chosen[i], near[i] = every[order], own[order]
+        return chosen, near
+
+    def _within(self, z: Array, radius: float) -> Ints:
+        """All live slots within a hair more than the radius of z (d,)."""
+        found: list[NDArray[np.int64]] = [np.array(self._tail, dtype=np.int64)]
+        for block in self._blocks:
+            at = np.array(block.tree.query_ball_point(z, radius * (1.0 + 1e-9)), dtype=np.int64)
+            slots = block.slots[at]
+            found.append(slots[self.places.serial[slots] == block.serials[at]])
+        return np.concatenate(found)

@@ -1,0 +1,245 @@
+"""What a station believes, in its own units: scale, features and a local model that grow together.
+
+This is the whole of a station without any network: it learns a series reading by reading and forecasts it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeAlias, final
+
+import numpy as np
+
+from streamgp.errors import CheckpointError
+from streamgp.gp.gaussian import Array, Gaussian
+from streamgp.models.contract import LocalModel, State
+from streamgp.models.features import FeatureMap, FeatureSettings
+
+#: event time (ms), the record's own inputs, y
+Reading: TypeAlias = tuple[int, dict[str, float | None], float]
+
+VERSION = 1
+
+
+@final
+class StationModel:
+    """A series of readings, learned as they come.
+
+    During the warm-up readings are kept as they are, and cadence and scale follow them; a provisional model
+    with the hyperparameters as given answers for them. At its end cadence and scale are fixed, hyperparameters
+    are fitted, and from then on each reading is learned once.
+
+    Parameters
+    ----------
+    features
+        What a row is made of; every station of a network needs the same columns. ``cadence_ms`` of it counts
+        only where ``step_ms`` is given.
+    make
+        Makes a local model; its argument says whether hyperparameters are to be fitted on the first rows.
+    load
+        Makes a local model from its state.
+    warm_up
+        Readings before scale and hyperparameters are fixed.
+    step_ms
+        The station's cadence; without it the most common difference of the first readings.
+
+    Examples
+    --------
+    >>> from streamgp.models.constant import ConstantModel
+    >>> station = StationModel(FeatureSettings(lags=(1,), averages=()), make=lambda fit: ConstantModel(),
+    ...                        load=ConstantModel.from_state, warm_up=3)
+    >>> for day in range(5):
+    ...     station.observe(day * 86_400_000, {}, 10.0 + day % 2)
+    >>> station.warm, station.step_ms, station.width
+    (True, 86400000, 3)
+    """
+
+    def __init__(
+        self,
+        features: FeatureSettings,
+        *,
+        make: Callable[[bool], LocalModel],
+        load: Callable[[State], LocalModel],
+        warm_up: int = 200,
+        step_ms: int | None = None,
+    ) -> None:
+        self._settings = features if step_ms is None else replace(features, cadence_ms=step_ms)
+        self._make = make
+        self._load = load
+        self._warm_up = warm_up
+        self._given_ms = step_ms
+        self._features = FeatureMap(self._settings)
+        self._early: list[Reading] | None = []
+        self._rows: list[tuple[Array, float] | None] = []
+        self._model: LocalModel | None = None
+        self._shift, self._scale = 0.0, 1.0
+
+    # -- learning
+
+    def observe(self, time_ms: int, x: Mapping[str, float | None], y: float) -> None:
+        """Take in a reading, later than all before. If this raises, nothing has changed.
+
+        Raises
+        ------
+        ValueError
+            If y is not finite or the time does not go forward.
+        """
+        if not np.isfinite(y):
+            raise ValueError(f"y must be finite, got {y}")
+        if self._early is None:
+            self._learn(time_ms, x, y)
+            return
+        if self._early and time_ms <= self._early[-1][0]:
+            raise ValueError(f"time {time_ms} does not follow {self._early[-1][0]}")
+        early = [*self._early, (time_ms, dict(x), float(y))]
+        settings = replace(self._settings, cadence_ms=self._given_ms or _cadence(early))
+        known = settings == self._settings
+        rows = [*self._rows, self._raw(self._features, early[-1])] if known else self._replay(early, settings)
+        shift, scale = _scale_of(early)
+        model = None
+        if len(early) >= self._warm_up:
+            model = self._fitted(rows, shift, scale, fit=True)
+        if known:
+            self._features.observe(time_ms, x, y)
+        else:
+            self._features = FeatureMap(settings)
+            for reading in early:
+                self._features.observe(*reading)
+        self._settings, self._shift, self._scale, self._model = settings, shift, scale, model
+        self._early, self._rows = (early, rows) if model is None else (None, [])
+
+    def _raw(self, features: FeatureMap, reading: Reading) -> tuple[Array, float] | None:
+        """The row of a reading in physical units, and its y; None while lags are not full."""
+        row = features.row(reading[0], reading[1])
+        return None if row is None else (row, reading[2])
+
+    def _replay(self, readings: list[Reading], settings: FeatureSettings) -> list[tuple[Array, float] | None]:
+        """The rows of these readings under other settings."""
+        features, rows = FeatureMap(settings), []
+        for reading in readings:
+            rows.append(self._raw(features, reading))
+            features.observe(*reading)
+        return rows
+
+    def _fitted(self, rows: list[tuple[Array, float] | None], shift: float, scale: float, *, fit: bool) -> LocalModel:
+        """A model that has learned these rows, standardised."""
+        model, full = self._make(fit), [row for row in rows if row is not None]
+        if full:
+            Z, y = np.array([z for z, _ in full]), np.array([y for _, y in full])
+            own = len(self._settings.lags) + len(self._settings.averages)  # the columns in units of y
+            Z[:, :own] = (Z[:, :own] - shift) / scale
+            model.learn(Z, (y - shift) / scale)
+        return model
+
+    def _learn(self, time_ms: int, x: Mapping[str, float | None], y: float) -> None:
+        if self._features.last_ms is not None and time_ms <= self._features.last_ms:
+            raise ValueError(f"time {time_ms} does not follow {self._features.last_ms}")
+        row = self._features.row(time_ms, x, shift=self._shift, scale=self._scale)
+        if row is not None:
+            self._current().learn(row[None], np.array([(y - self._shift) / self._scale]))
+        self._features.observe(time_ms, x, y)
+
+    # -- asking and answering
+
+    @property
+    def step_ms(self) -> int | None:
+        """The cadence; None before the second reading."""
+        if self._given_ms is None and self._early is not None and len(self._early) < 2:
+            return None
+        return self._settings.cadence_ms
+
+    @property
+    def last_ms(self) -> int | None:
+        """Event time of the last reading."""
+        return self._features.last_ms
+
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Mean and standard deviation that stand for 0 and 1 now."""
+        return self._shift, self._scale
+
+    @property
+    def width(self) -> int:
+        """Columns of a row."""
+        return len(self._features.columns)
+
+    @property
+    def warm(self) -> bool:
+        """Whether the warm-up is over."""
+        return self._early is None
+
+    @property
+    def learned(self) -> int:
+        """Rows behind the answers."""
+        return self._current().learned
+
+    def ask(self, target_ms: int, x: Mapping[str, float | None] | None = None) -> tuple[Array, float, float] | None:
+        """The row (d,) for a target time and the scale it is meant in; None while it cannot be made."""
+        row = self._features.row(target_ms, x, shift=self._shift, scale=self._scale)
+        return None if row is None else (row, self._shift, self._scale)
+
+    def answer(self, Z: Array) -> Gaussian:
+        """Belief at rows Z (m, d), standardised."""
+        return self._current().predict(Z)
+
+    def _current(self) -> LocalModel:
+        if self._model is None:  # during the warm-up, once a reading
+            self._model = self._fitted(self._rows, self._shift, self._scale, fit=False)
+        return self._model
+
+    # -- the state
+
+    def state(self) -> State:
+        """All that a twin needs to go on from here; made with the same factories it is the same to the bit."""
+        return {
+            "version": VERSION,
+            "early": None if self._early is None else [[t, x, y] for t, x, y in self._early],
+            "shift": self._shift,
+            "scale": self._scale,
+            "cadence_ms": self._settings.cadence_ms,
+            "features": self._features.state(),
+            "model": None if self._model is None or self._early is not None else self._model.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        CheckpointError
+            If it is of another version, damaged, or of a station with other features.
+        """
+        if state.get("version") != VERSION:
+            raise CheckpointError(f"station: version {state.get('version')!r}, this release reads {VERSION}")
+        try:
+            early = state["early"]
+            readings = None if early is None else [(int(t), dict(x), float(y)) for t, x, y in early]
+            shift, scale, cadence_ms = float(state["shift"]), float(state["scale"]), int(state["cadence_ms"])
+            features = FeatureMap.from_state(state["features"])
+            model = None if state["model"] is None else self._load(state["model"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"station: damaged state ({error})") from error
+        if features.settings != replace(self._settings, cadence_ms=features.settings.cadence_ms):
+            raise CheckpointError(f"station: the snapshot's rows are {features.columns}, the settings say otherwise")
+        self._settings = replace(self._settings, cadence_ms=cadence_ms)
+        self._early, self._shift, self._scale = readings, shift, scale
+        self._features, self._model = features, model
+        self._rows = [] if readings is None else self._replay(readings, self._settings)
+
+
+def _scale_of(readings: list[Reading]) -> tuple[float, float]:
+    values = np.array([y for _, _, y in readings])
+    mean, std = float(np.mean(values)), float(np.std(values))
+    return mean, std if std > 1e-12 * abs(mean) else 1.0
+
+
+def _cadence(readings: list[Reading]) -> int:
+    """The most common difference of times, the shortest of equals."""
+    steps = Counter(b - a for (a, *_), (b, *_) in pairwise(readings))
+    if not steps:
+        return FeatureSettings().cadence_ms
+    most = max(steps.values())
+    return min(step for step, count in steps.items() if count == most)

@@ -1,0 +1,245 @@
+"""The agent of one station: learns its own observations, asks, answers everybody, and chooses in the end."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from typing import final
+
+import numpy as np
+from msgspec import UNSET
+
+from streamgp.fusion.choose import choose
+from streamgp.gp.gaussian import Array, Gaussian
+from streamgp.models.station import StationModel
+from streamgp.roles.settings import AgentSettings
+from streamgp.wire.records import Forecast, Observation, Prediction, Query, Scale, StationForecast
+
+_NOTHING = (np.zeros(0),) * 3
+
+#: questions asked and not yet concluded that an agent remembers
+REMEMBERED = 4096
+
+
+@final
+class Agent:
+    """One station's agent as a pure step: records in, records out; order and time are the caller's work.
+
+    Parameters
+    ----------
+    station
+        The name that observations, queries and forecasts carry.
+    model
+        What the station believes.
+    settings
+        How it asks and chooses.
+
+    Notes
+    -----
+    Algorithm 1 of the federated paper: line 4 is :meth:`learn`, line 5 :meth:`answer`, line 8 :meth:`conclude`.
+    """
+
+    def __init__(self, station: str, model: StationModel, settings: AgentSettings) -> None:
+        self.station = station
+        self.model = model
+        self._settings = settings
+        self._asked: OrderedDict[str, tuple[Query, Gaussian]] = OrderedDict()
+        self._standing: OrderedDict[int, tuple[float, float]] = OrderedDict()
+        self._innovation: float | None = None
+
+    @property
+    def last_ms(self) -> int | None:
+        """Event time of the last observation learned."""
+        return self.model.last_ms
+
+    def remembers(self, query_id: str) -> bool:
+        """Whether this is a question of ours that is not concluded yet."""
+        return query_id in self._asked
+
+    # -- line 4: learn, then ask about the next target times
+
+    def learn(self, observation: Observation) -> None:
+        """Take in the station's next observation; if this raises, nothing has changed."""
+        y = scalar(observation)
+        self.model.observe(observation.time_ms, observation.x, y)
+        claimed = self._standing.pop(observation.time_ms, None)
+        if claimed is None:
+            self._innovation = None
+        else:
+            mean, std = claimed
+            self._innovation = float(np.clip((y - mean) / std, -8.0, 8.0))
+
+    def ask(self) -> list[Query]:
+        """Questions about the next target times as of the last observation; empty while rows are incomplete."""
+        step = self.model.step_ms
+        if step is None or self.last_ms is None:
+            return []
+        queries = []
+        for horizon in self._settings.horizons:
+            target_ms = self.last_ms + horizon * step
+            asked = self.model.ask(target_ms)
+            if asked is None:
+                continue
+            row, mean, std = asked
+            query = Query(
+                id=f"{self.station}:{self.last_ms}:{horizon}",
+                station=self.station,
+                time_ms=self.last_ms,
+                target_ms=target_ms,
+                points=(tuple(row.tolist()),),
+                scale=Scale(mean, std),
+                innovation=self._innovation if horizon == 1 else None,
+            )
+            queries.append(query)
+        return queries
+
+    # -- line 5: answer
+
+    def answer(self, queries: list[Query]) -> list[Prediction]:
+        """Predictions for these questions, in order; one without numbers where the station has nothing to say."""
+        reasons = [self._why_not(q) for q in queries]
+        usable = [q for q, reason in zip(queries, reasons, strict=True) if reason is None]
+        beliefs = iter(self._predict(usable))
+        return [
+            self._record(q, Gaussian(*_NOTHING), reason) if reason is not None else self._record(q, next(beliefs))
+            for q, reason in zip(queries, reasons, strict=True)
+        ]
+
+    def _why_not(self, query: Query) -> str | None:
+        if not query.points:
+            return "no points"
+        width = self.model.width
+        if any(len(row) != width for row in query.points):
+            return f"rows of {width} columns expected"
+        if query.scale is not None and not query.scale.std > 0:
+            return "scale.std must be positive"
+        if query.station != self.station and not self.model.warm:
+            return "warming up"
+        return None
+
+    def _predict(self, queries: list[Query]) -> list[Gaussian]:
+        """One pass through the model for all rows; each query is then read in its own units."""
+        if not queries:
+            return []
+        own = Scale(*self.model.scale)
+        belief = self.model.answer(np.array([row for q in queries for row in q.points], dtype=np.float64))
+        out, at = [], 0
+        for q in queries:
+            scale, cut = q.scale or own, slice(at, at := at + len(q.points))
+            part = Gaussian(belief.mean[cut], belief.variance[cut], belief.noise_variance[cut])
+            out.append(part.rescaled(shift=scale.mean, scale=scale.std))
+            if q.station == self.station:
+                self._remember(q, out[-1])
+        return out
+
+    def _remember(self, query: Query, belief: Gaussian) -> None:
+        self._asked[query.id] = (query, belief)
+        if len(self._asked) > REMEMBERED:
+            self._asked.popitem(last=False)
+        if query.target_ms - query.time_ms == self.model.step_ms:
+            self._standing[query.target_ms] = (float(belief.mean[0]), float(np.sqrt(belief.total[0])))
+            if len(self._standing) > 64:
+                self._standing.popitem(last=False)
+
+    def _record(self, query: Query, belief: Gaussian, reason: str | None = None) -> Prediction:
+        mean, variance, noise = _row(belief.mean), _row(belief.variance), _row(belief.noise_variance)
+        if not all(map(math.isfinite, (*mean, *variance, *noise))):
+            mean, variance, noise, reason = (), (), (), "not finite"
+        return Prediction(
+            query_id=query.id,
+            agent=self.station,
+            time_ms=query.time_ms if self.last_ms is None else self.last_ms,
+            mean=mean,
+            variance=variance,
+            noise_variance=noise,
+            learned=self.model.learned,
+            abstained=UNSET if reason is None else reason,
+        )
+
+    # -- line 8: choose
+
+    def conclude(self, forecast: Forecast) -> StationForecast | None:
+        """The station's own forecast, given the cloud's; None if it did not ask, or concluded already."""
+        asked = self._asked.pop(forecast.query_id, None)
+        if asked is None or forecast.station != self.station:
+            return None
+        query, local = asked
+        mask = self._mask(local, forecast)
+        fused = _fused(forecast, like=local)
+        mean = np.where(mask, fused.mean, local.mean)
+        variance = np.where(mask, fused.variance, local.variance)
+        return StationForecast(
+            query_id=query.id,
+            station=self.station,
+            time_ms=query.time_ms,
+            target_ms=query.target_ms,
+            mean=_row(mean),
+            variance=_row(variance),
+            noise_variance=_row(local.noise_variance),  # the noise of y is the station's own
+            kept=forecast.kept,
+            trimmed=forecast.trimmed,
+            missing=forecast.missing,
+            status=forecast.status,
+            source=tuple("cloud" if cloud else "local" for cloud in mask),
+            choice=self._settings.choice,
+            local_mean=_row(local.mean),
+            local_variance=_row(local.variance),
+            local_noise_variance=_row(local.noise_variance),
+            learned_ms=query.time_ms,
+        )
+
+    def alone(self, query_id: str) -> StationForecast | None:
+        """The station's forecast when the cloud's never came."""
+        asked = self._asked.get(query_id)
+        if asked is None:
+            return None
+        query, local = asked
+        nothing = Forecast(
+            query_id=query.id,
+            station=self.station,
+            time_ms=query.time_ms,
+            target_ms=query.target_ms,
+            mean=None,
+            variance=None,
+            noise_variance=None,
+            kept=(0,) * len(local.mean),
+            trimmed=(),
+            missing=(),
+            status="no_quorum",
+        )
+        return self.conclude(nothing)
+
+    def _mask(self, local: Gaussian, forecast: Forecast) -> Array:
+        m = len(local.mean)
+        usable = forecast.mean is not None and len(forecast.mean) == m and forecast.status != "no_quorum"
+        if not usable or self._settings.choice == "local":
+            return np.zeros(m, dtype=bool)
+        if self._settings.choice == "cloud":
+            return np.ones(m, dtype=bool)
+        return np.asarray(choose(local, _fused(forecast, like=local)))
+
+
+def scalar(observation: Observation) -> float:
+    """The one output that an agent learns.
+
+    Raises
+    ------
+    ValueError
+        If the record holds several outputs, or null.
+    """
+    y = observation.y
+    if isinstance(y, tuple):
+        if len(y) != 1 or y[0] is None:
+            raise ValueError(f"y has {len(y)} outputs, or null; an agent learns one number")
+        return y[0]
+    return float(y)
+
+
+def _fused(forecast: Forecast, *, like: Gaussian) -> Gaussian:
+    if forecast.mean is None or len(forecast.mean) != len(like.mean):
+        return like
+    return Gaussian(*(np.asarray(a) for a in (forecast.mean, forecast.variance, forecast.noise_variance)))
+
+
+def _row(values: Array) -> tuple[float, ...]:
+    return tuple(values.tolist())

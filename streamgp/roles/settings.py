@@ -1,0 +1,180 @@
+"""One frozen settings object a process, read once from TOML; an unknown key is an error that names it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from streamgp.errors import SettingsError
+from streamgp.models.features import FeatureSettings
+from streamgp.roles.door import DoorSettings
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all sections."""
+
+
+class ModelSettings(_Section, frozen=True, kw_only=True):
+    """What a station believes: ``kind`` picks the model, the rest are its parameters."""
+
+    kind: Literal["constant"] = "constant"
+    n_neighbors: int = 32
+    max_points: int | None = 20_000
+    warm_up: int = 200
+    """Observations before scale and hyperparameters are fitted; until then other stations get no answer."""
+    seed: int = 0
+
+
+class RowSettings(_Section, frozen=True, kw_only=True):
+    """The columns of a model row (see :class:`streamgp.models.features.FeatureSettings`)."""
+
+    lags: tuple[int, ...] = (1, 2, 3)
+    averages: tuple[int, ...] = (10,)
+    calendar: tuple[Literal["year", "week", "day"], ...] | None = None
+    x: tuple[str, ...] = ()
+    max_gap: int = 3
+
+    def made(self) -> FeatureSettings:
+        """As the models take it; raises a SettingsError for what cannot be."""
+        return FeatureSettings(**msgspec.structs.asdict(self))
+
+
+class AgentSettings(_Section, frozen=True, kw_only=True):
+    """How a station asks, answers, waits and chooses."""
+
+    horizons: tuple[int, ...] = (1,)
+    """Steps ahead of the questions asked after each observation; empty: the station never asks."""
+    step_ms: int | None = None
+    """The station's cadence; by default the most common difference of its first observations."""
+    choice: Literal["eq8", "eq9", "local", "cloud"] = "eq8"
+    max_wait_s: float = 30.0
+    """How long a busy peer that says nothing may hold an observation back."""
+    idle_wait_s: float = 2.0
+    """The same for a peer that had read all of its input, and for a query waiting for our own next reading."""
+    settle_s: float = 5.0
+    """After the start: how long no new peer must appear before the first observation is learned."""
+    forecast_wait_s: float = 60.0
+    """After this the station forecasts alone, and says so."""
+    lateness_ms: int = 0
+    """Observations are put in order within this span; what is older than that is late."""
+
+
+class CloudSettings(_Section, frozen=True, kw_only=True):
+    """How a window closes and what it does with the answers."""
+
+    beta: float = 1 / 6
+    """Share cut at each end, (6); 4 * ceil(beta * n) must stay below n or there is no quorum."""
+    min_answers: int = 1
+    deadline_s: float = 20.0
+    """A window closes when every known agent has answered, or this long after the query was read."""
+    patience: int = 3
+    """After so many windows in a row without an answer an agent is no longer waited for, until it speaks."""
+
+
+class ScorerSettings(_Section, frozen=True, kw_only=True):
+    """What is scored and how long an unscored forecast is kept."""
+
+    band: float = 0.9
+    """Probability of the central interval that ``covered`` speaks of."""
+    keep: int = 4096
+    """Observations, and forecasts without truth, remembered per station."""
+
+
+class Settings(_Section, frozen=True, kw_only=True):
+    """All settings of a process. A role runs on ``Settings()`` alone."""
+
+    broker: str | None = None
+    prefix: str = "streamgp"
+    stations: tuple[str, ...] = ()
+    """Stations known beforehand; others are found when they speak."""
+    model: ModelSettings = ModelSettings()
+    features: RowSettings = RowSettings()
+    agent: AgentSettings = AgentSettings()
+    cloud: CloudSettings = CloudSettings()
+    scorer: ScorerSettings = ScorerSettings()
+    door: dict[str, Any] = {}
+    """Checks on the way in (see :class:`streamgp.roles.door.DoorSettings` for the keys)."""
+    kafka: dict[str, Any] = {}
+    """Any kafka-python setting; the tables ``consumer`` and ``producer`` in it go to that client alone."""
+
+    def topic(self, suffix: str) -> str:
+        """Full name of a topic, e.g. ``streamgp.queries``."""
+        return f"{self.prefix}.{suffix}"
+
+    def door_settings(self) -> DoorSettings:
+        """The door's settings; the lateness of the agent is the door's as well, unless it names its own."""
+        unknown = sorted(set(self.door) - {f.name for f in fields(DoorSettings)})
+        if unknown:
+            raise SettingsError(f"door: unknown key `{unknown[0]}`")
+        given = {"max_late_s": self.agent.lateness_ms / 1000, **self.door}
+        try:
+            return msgspec.convert(given, DoorSettings)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"door: {error}") from error
+
+
+def parse_settings(text: str, *, source: str = "settings") -> Settings:
+    """Settings from TOML text.
+
+    Raises
+    ------
+    SettingsError
+        If the text is no TOML, a key is unknown, or a value is of the wrong type or out of range.
+    """
+    try:
+        settings = msgspec.toml.decode(text, type=Settings)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"{source}: {error}") from error
+    except msgspec.DecodeError as error:
+        raise SettingsError(f"{source}: no TOML: {error}") from error
+    check(settings, source=source)
+    return settings
+
+
+def load_settings(path: Path | None, **overrides: Any) -> Settings:
+    """Settings from a file (or the defaults), with those of ``overrides`` that are not None put over them."""
+    if path is None:
+        settings = Settings()
+    else:
+        try:
+            settings = parse_settings(path.read_text(encoding="utf-8"), source=str(path))
+        except OSError as error:
+            raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from error
+    given = {name: value for name, value in overrides.items() if value is not None}
+    settings = msgspec.structs.replace(settings, **given)
+    check(settings)
+    return settings
+
+
+def check(settings: Settings, *, source: str = "settings") -> None:
+    """Raise a SettingsError for what types alone cannot tell."""
+    agent, cloud, model = settings.agent, settings.cloud, settings.model
+    wrong = [
+        (not settings.prefix, "prefix must not be empty"),
+        (model.n_neighbors < 1, "model.n_neighbors must be at least 1"),
+        (model.warm_up < 2, "model.warm_up must be at least 2"),
+        (
+            model.max_points is not None and model.max_points < model.n_neighbors,
+            "model.max_points must be at least model.n_neighbors",
+        ),
+        (any(h < 1 for h in agent.horizons), "agent.horizons must be positive"),
+        (agent.step_ms is not None and agent.step_ms < 1, "agent.step_ms must be positive"),
+        (
+            min(agent.max_wait_s, agent.idle_wait_s, agent.settle_s, agent.forecast_wait_s, agent.lateness_ms) < 0,
+            "agent: a wait must not be negative",
+        ),
+        (not 0 <= cloud.beta < 0.25, "cloud.beta must be in [0, 1/4)"),
+        (cloud.deadline_s <= 0, "cloud.deadline_s must be positive"),
+        (cloud.min_answers < 1, "cloud.min_answers must be at least 1"),
+        (cloud.patience < 1, "cloud.patience must be at least 1"),
+        (not 0 < settings.scorer.band < 1, "scorer.band must be in (0, 1)"),
+        (settings.scorer.keep < 2, "scorer.keep must be at least 2"),
+    ]
+    for bad, reason in wrong:
+        if bad:
+            raise SettingsError(f"{source}: {reason}")
+    settings.features.made()
+    settings.door_settings()

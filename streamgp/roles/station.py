@@ -1,0 +1,308 @@
+"""The agent as a process: decodes, checks at the door, merges by event time, retries, and tells what it did."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict, deque
+from typing import final
+
+from streamgp.errors import DecodeError, EncodeError
+from streamgp.roles.agent import Agent
+from streamgp.roles.door import Door, Refused
+from streamgp.roles.liar import Liar
+from streamgp.roles.merge import Merge
+from streamgp.roles.settings import Settings
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.deadletter import dead_letter
+from streamgp.wire.log import Message, Outgoing, Partition
+from streamgp.wire.records import Forecast, Observation, Prediction, Progress, Query, Record, StationForecast
+
+log = logging.getLogger("streamgp.agent")
+
+#: delays before an observation that the model could not learn is tried again; then it is a dead letter
+RETRY_S = (0.2, 0.4, 0.8)
+#: how many batches one call of drain works on before input is read again
+BUDGET = 64
+#: observations and queries held back, beyond which no more observations are read
+HELD = 4096
+#: how long an input must be empty before the station says that it is idle
+IDLE_AFTER_S = 0.2
+
+
+@final
+class AgentRole:
+    """One station's agent between a reader and a writer (see :class:`streamgp.roles.loop.Role`).
+
+    Inputs: ``observations`` (its own station's), ``queries``, ``progress`` and ``forecasts``. Outputs:
+    ``queries``, ``progress``, ``predictions``, ``station-forecasts`` and ``dead-letter``.
+    """
+
+    def __init__(self, agent: Agent, settings: Settings, door: Door, *, liar: Liar | None = None) -> None:
+        a = settings.agent
+        self.agent = agent
+        self.counts: Counter[str] = Counter()
+        self._settings = settings
+        self._door = door
+        self._liar = liar
+        self._merge = Merge(
+            station=agent.station,
+            stations=settings.stations,
+            max_wait_s=a.max_wait_s,
+            idle_wait_s=a.idle_wait_s,
+            lateness_ms=a.lateness_ms,
+            settle_s=a.settle_s,
+        )
+        self._origin: dict[int, Message] = {}
+        self._next: dict[Partition, int] = {}
+        self._asked: list[str] = []
+        self._told: tuple[int | None, str] | None = None
+        self._open: OrderedDict[str, float] = OrderedDict()
+        self._answered: OrderedDict[str, None] = OrderedDict()
+        self._retry: tuple[Observation, int, float] | None = None
+        self._empty_since_s: float | None = None
+        self._more = False
+        self._refused = 0
+        self._out: deque[Outgoing] = deque()
+
+    # -- the Role protocol
+
+    def start(self, now_s: float) -> list[Outgoing]:
+        self._merge.start(now_s, last_ms=self.agent.last_ms)
+        self._promise(None, "busy")
+        return self._take()
+
+    def feed(self, messages: list[Message], now_s: float) -> None:
+        if messages:
+            self._empty_since_s = None
+            for message in messages:
+                self._read(message, now_s)
+            return
+        self._merge.exhausted(now_s)
+        if self._empty_since_s is None:
+            self._empty_since_s = now_s
+
+    def drain(self, now_s: float) -> list[Outgoing]:
+        self._more = True
+        for _ in range(BUDGET):
+            if not self._step(now_s):
+                self._more = False
+                break
+        if self._liar is not None:
+            self._lie(self._liar.due(now_s))
+        self._conclude_overdue(now_s)
+        self._promise_progress(now_s)
+        return self._take()
+
+    def wake_s(self, now_s: float) -> float | None:
+        if self._more:
+            return 0.0
+        times = [] if self._retry is None else [max(0.0, self._retry[2] - now_s)]
+        merge = self._merge.wake_s(now_s)
+        if merge is not None and self._retry is None:
+            times.append(merge)
+        if self._liar is not None and (lie := self._liar.wake_s(now_s)) is not None:
+            times.append(lie)
+        if self._open:
+            times.append(max(0.0, next(iter(self._open.values())) + self._settings.agent.forecast_wait_s - now_s))
+        untold = self._told is None or self._told[1] == "busy"
+        if untold and self._merge.head_ms is None and self._empty_since_s is not None:
+            times.append(max(0.0, self._empty_since_s + IDLE_AFTER_S - now_s))
+        return min(times) if times else None
+
+    def full(self) -> frozenset[str]:
+        return frozenset({self._settings.topic("observations")} if self._merge.waiting > HELD else ())
+
+    def done(self) -> dict[Partition, int]:
+        offsets = dict(self._next)
+        for message in self._origin.values():
+            at = (message.topic, message.partition)
+            offsets[at] = min(offsets[at], message.offset)
+        return offsets
+
+    def stop(self, now_s: float) -> list[Outgoing]:
+        self._promise(self.agent.last_ms, "gone")
+        return self._take()
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is held back and no question of its own is open."""
+        return not (self._merge.waiting or self._open or self._retry)
+
+    @property
+    def handled(self) -> int:
+        """Observations learned or refused so far."""
+        return self.counts["learned"] + self._refused
+
+    # -- reading
+
+    def _read(self, message: Message, now_s: float) -> None:
+        at = (message.topic, message.partition)
+        if message.offset < self._next.get(at, 0):
+            self.counts["read twice"] += 1
+            return
+        self._next[at] = message.offset + 1
+        suffix = message.topic[len(self._settings.prefix) + 1 :]
+        try:
+            if suffix == "observations":
+                if message.key == self.agent.station:
+                    self._admit(decode(message.value, Observation), message, now_s)
+            elif suffix == "queries":
+                self._question(decode(message.value, Query), now_s)
+            elif suffix == "progress":
+                self._merge.add_progress(decode(message.value, Progress), now_s)
+            elif suffix == "forecasts" and message.key is not None and self.agent.remembers(message.key):
+                self._conclude(decode(message.value, Forecast))
+            elif suffix == "predictions" and self._liar is not None:
+                self._overhear(self._liar, decode(message.value, Prediction))
+        except DecodeError as error:
+            self._refuse(message, error.reason, error.field)
+
+    def _overhear(self, liar: Liar, prediction: Prediction) -> None:
+        if prediction.agent != self.agent.station:
+            liar.overhear(prediction)
+
+    def _admit(self, observation: Observation, message: Message, now_s: float) -> None:
+        if observation.station != self.agent.station:
+            self._refuse(message, f"the key says {message.key!r}, the record {observation.station!r}", "station")
+            return
+        verdict = self._door.check(observation, int(message.timestamp_ms))
+        if isinstance(verdict, Refused):
+            self._refuse(message, verdict.text, verdict.field, count=verdict.reason)
+            return
+        observation = verdict.observation
+        if not self._merge.add_observation(observation, now_s):
+            self._refuse(message, "late", "time_ms")
+            return
+        self._origin[observation.time_ms] = message
+
+    def _question(self, query: Query, now_s: float) -> None:
+        if query.station == self.agent.station:
+            return  # answered when it was asked
+        if query.id in self._answered:
+            self.counts["query twice"] += 1
+            return
+        self._answered[query.id] = None
+        if len(self._answered) > 100_000:
+            self._answered.popitem(last=False)
+        self._merge.add_query(query, now_s)
+
+    # -- working
+
+    def _step(self, now_s: float) -> bool:
+        if self._retry is not None:
+            observation, tries, at_s = self._retry
+            if now_s < at_s:
+                return False
+            self._retry = None
+            self._learn(observation, tries, now_s)
+            return True
+        batch = self._merge.next(now_s)
+        if batch is None:
+            return False
+        if isinstance(batch, Observation):
+            if self._merge.head_ms is None and self._empty_since_s is None:
+                self._empty_since_s = now_s
+            self._learn(batch, 0, now_s)
+        else:
+            self._answer(batch, now_s)
+        return True
+
+    def _learn(self, observation: Observation, tries: int, now_s: float) -> None:
+        origin = self._origin[observation.time_ms]
+        try:
+            self.agent.learn(observation)
+        except Exception as error:  # whatever a model raises, one record must not stop the station
+            if tries < len(RETRY_S):
+                self._retry = (observation, tries + 1, now_s + RETRY_S[tries])
+                self.counts["learning retried"] += 1
+                return
+            log.warning("%s: not learned, %s: %s", self.agent.station, observation.time_ms, error)
+            self._refuse(origin, f"not learned: {error}", "y")
+            del self._origin[observation.time_ms]
+            return
+        del self._origin[observation.time_ms]
+        self.counts["learned"] += 1
+        queries = self.agent.ask()
+        for query in queries:
+            self._write("queries", query.id, query)
+            self._asked.append(query.id)
+        self._answer(queries, now_s)
+        self._open.update((q.id, now_s) for q in queries if self.agent.remembers(q.id))
+
+    def _answer(self, queries: list[Query], now_s: float) -> None:
+        answers = self.agent.answer(queries)
+        self.counts["answered"] += len(answers)
+        if self._liar is not None:
+            self._lie(self._liar.take(queries, answers, peers=self._merge.peers(), now_s=now_s))
+            return
+        for answer in answers:
+            self._write("predictions", answer.query_id, answer)
+
+    def _lie(self, told: list[tuple[str, bytes]]) -> None:
+        self._out.extend(Outgoing(self._settings.topic("predictions"), key, value) for key, value in told)
+
+    def _conclude(self, forecast: Forecast) -> None:
+        if forecast.station == self.agent.station:
+            self._open.pop(forecast.query_id, None)
+            self._publish(self.agent.conclude(forecast))
+
+    def _conclude_overdue(self, now_s: float) -> None:
+        while self._open:
+            query_id, asked_s = next(iter(self._open.items()))
+            if now_s - asked_s < self._settings.agent.forecast_wait_s:
+                return
+            del self._open[query_id]
+            self.counts["forecast alone"] += 1
+            self._publish(self.agent.alone(query_id))
+
+    # -- telling
+
+    def _promise_progress(self, now_s: float) -> None:
+        head = self._merge.head_ms
+        if head is not None:
+            self._promise(head, "busy")
+        elif self._empty_since_s is not None and now_s - self._empty_since_s >= IDLE_AFTER_S:
+            last = self.agent.last_ms
+            self._promise(None if last is None else last + 1, "idle")
+
+    def _promise(self, time_ms: int | None, state: str) -> None:
+        if self._told == (time_ms, state):
+            return
+        self._told = (time_ms, state)
+        progress = Progress(
+            station=self.agent.station,
+            time_ms=time_ms,
+            queries=tuple(self._asked),
+            state=state,  # type: ignore[arg-type]  # one of the three literals by construction
+        )
+        self._asked.clear()
+        self._write("progress", self.agent.station, progress)
+
+    def _publish(self, forecast: StationForecast | None) -> None:
+        if forecast is not None:
+            self._write("station-forecasts", self.agent.station, forecast)
+
+    def _write(self, suffix: str, key: str, record: Record) -> None:
+        try:
+            self._out.append(Outgoing(self._settings.topic(suffix), key, encode(record)))
+        except EncodeError as error:
+            self.counts[f"withheld: {suffix}"] += 1
+            log.warning("%s: withheld a record of %s: %s", self.agent.station, suffix, error)
+
+    def _refuse(self, message: Message, reason: str, field: str, *, count: str | None = None) -> None:
+        self.counts[f"refused: {count or reason}"] += 1
+        self._refused += message.topic == self._settings.topic("observations")
+        self._out.append(
+            dead_letter(
+                message,
+                topic=self._settings.topic("dead-letter"),
+                key=self.agent.station,
+                reason=reason,
+                field=field,
+            )
+        )
+
+    def _take(self) -> list[Outgoing]:
+        out = list(self._out)
+        self._out.clear()
+        return out

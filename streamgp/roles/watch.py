@@ -1,0 +1,127 @@
+"""Shows what the network publishes: a line a forecast, with the running error of the station behind it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import final
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from river import stats
+
+from streamgp.errors import DecodeError
+from streamgp.roles.settings import Settings
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.log import Message, Reader
+from streamgp.wire.records import Score, StationForecast
+
+
+@final
+class Board:
+    """The last forecast of each station, and the running RMSE of each method there (physical units)."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, StationForecast] = {}
+        self._squares: dict[str, dict[str, stats.Mean]] = defaultdict(lambda: defaultdict(stats.Mean))
+
+    def show(self, forecast: StationForecast) -> None:
+        self.last[forecast.station] = forecast
+
+    def score(self, score: Score) -> None:
+        self._squares[score.station][score.method].update(score.error**2)
+
+    def rmse(self, station: str) -> dict[str, float]:
+        """Method -> running RMSE."""
+        return {m: math.sqrt(mean.get()) for m, mean in sorted(self._squares[station].items()) if mean.n}
+
+
+def watch(
+    reader: Reader,
+    settings: Settings,
+    stop: threading.Event,
+    console: Console,
+    *,
+    station: str | None = None,
+    as_json: bool = False,
+    limit: int | None = None,
+    timeout_s: float | None = None,
+) -> int:
+    """Show forecasts until ``stop``, ``limit`` or ``timeout_s`` without any; returns how many were shown."""
+    board, shown, heard_s = Board(), 0, time.monotonic()
+    live = Live(console=console, refresh_per_second=4) if console.is_terminal and not as_json else None
+    say = _speaker(board, console, as_json=as_json, quiet=live is not None)
+    try:
+        if live is not None:
+            live.start()
+        while not stop.is_set() and (limit is None or shown < limit):
+            for message in reader.poll(0.25):
+                forecast = _take(board, message, settings, station)
+                if forecast is not None and (limit is None or shown < limit):
+                    say(forecast)
+                    shown, heard_s = shown + 1, time.monotonic()
+            if live is not None:
+                live.update(_table(board))
+            if timeout_s is not None and time.monotonic() - heard_s >= timeout_s:
+                break
+    finally:
+        if live is not None:
+            live.stop()
+        reader.close()
+    return shown
+
+
+def _take(board: Board, message: Message, settings: Settings, station: str | None) -> StationForecast | None:
+    """The forecast to be shown, if this is one; scores and rubbish are not shown."""
+    try:
+        if message.topic == settings.topic("scores"):
+            board.score(decode(message.value, Score))
+            return None
+        forecast = decode(message.value, StationForecast)
+    except DecodeError:
+        return None
+    if station is not None and forecast.station != station:
+        return None
+    board.show(forecast)
+    return forecast
+
+
+def _speaker(board: Board, console: Console, *, as_json: bool, quiet: bool) -> Callable[[StationForecast], None]:
+    def say(forecast: StationForecast) -> None:
+        if as_json:
+            console.file.write(encode(forecast).decode() + "\n")
+            console.file.flush()
+        elif not quiet:
+            console.print(_line(board, forecast), soft_wrap=True, highlight=False)
+
+    return say
+
+
+def _line(board: Board, f: StationForecast) -> str:
+    points = ", ".join(
+        f"{mean:.4g} ± {1.645 * math.sqrt(v + n):.2g} ({source})"
+        for mean, v, n, source in zip(f.mean, f.variance, f.noise_variance, f.source, strict=True)
+    )
+    errors = ", ".join(f"{m} {e:.3g}" for m, e in board.rmse(f.station).items())
+    tail = f"   RMSE: {errors}" if errors else ""
+    return f"{f.station}  for {_when(f.target_ms)}: {points}, {f.status}, trimmed: {', '.join(f.trimmed) or '-'}{tail}"
+
+
+def _table(board: Board) -> Table:
+    table = Table()
+    for name in ("station", "for", "forecast, 90%", "source", "status", "running RMSE"):
+        table.add_column(name)
+    for station, f in sorted(board.last.items()):
+        half = 1.645 * math.sqrt(f.variance[0] + f.noise_variance[0])
+        errors = ", ".join(f"{m} {e:.3g}" for m, e in board.rmse(station).items())
+        table.add_row(station, _when(f.target_ms), f"{f.mean[0]:.4g} ± {half:.2g}", f.source[0], f.status, errors)
+    return table
+
+
+def _when(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, tz=timezone.utc):%Y-%m-%d %H:%M}Z"

@@ -1,0 +1,176 @@
+"""Windows of answers: one per query, closed when every known agent has answered or its time is up."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, field
+from typing import final
+
+from streamgp.wire.records import Prediction, Query
+
+#: ids of closed windows that are remembered, so that late and repeated answers are known as such
+REMEMBERED = 50_000
+
+
+@dataclass(slots=True)
+class Window:
+    """The answers to one query so far, by agent."""
+
+    query: Query
+    opened_s: float
+    answers: dict[str, Prediction] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A window that is done: its query, what came, and who was waited for in vain."""
+
+    query: Query
+    answers: dict[str, Prediction]
+    missing: tuple[str, ...]
+
+
+@final
+class Windows:
+    """All open windows of a cloud.
+
+    Parameters
+    ----------
+    deadline_s
+        A window closes this long after its query was read, whoever is missing.
+    patience
+        After so many windows in a row that closed without its answer, an agent is not waited for any more.
+    most
+        Open windows at the most; beyond that the oldest is closed as it is.
+
+    Examples
+    --------
+    >>> windows = Windows(deadline_s=10.0, patience=3)
+    >>> windows.join("A")
+    >>> windows.open(Query(id="q", time_ms=0, target_ms=1, points=((0.0,),)), now_s=0.0)
+    >>> windows.add(Prediction(query_id="q", agent="A", time_ms=0, mean=(0.0,), variance=(1.0,),
+    ...                        noise_variance=(0.1,), learned=1), now_s=0.0)
+    >>> [c.query.id for c in windows.close(now_s=0.0)]
+    ['q']
+    """
+
+    def __init__(self, *, deadline_s: float, patience: int, most: int = 20_000) -> None:
+        self._deadline_s = deadline_s
+        self._patience = patience
+        self._most = most
+        self._open: OrderedDict[str, Window] = OrderedDict()
+        self._early: OrderedDict[str, dict[str, Prediction]] = OrderedDict()
+        self._closed: OrderedDict[str, None] = OrderedDict()
+        self._touched: set[str] = set()
+        self._missed: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
+
+    # -- who is there
+
+    def join(self, agent: str) -> None:
+        """The agent is there (again): windows wait for it."""
+        self._missed[agent] = 0
+
+    def leave(self, agent: str) -> None:
+        """The agent has left: nobody waits for it, its answers still count."""
+        if self._missed.pop(agent, None) is not None:
+            self._touched.update(self._open)
+
+    def knows(self, agent: str) -> bool:
+        """Whether the agent has joined, and not left."""
+        return agent in self._missed
+
+    def expected(self) -> frozenset[str]:
+        """Agents that a window waits for now."""
+        return frozenset(a for a, missed in self._missed.items() if missed < self._patience)
+
+    # -- what comes in
+
+    def open(self, query: Query, now_s: float) -> None:
+        """Begin to collect; a query that was seen before is counted and nothing else."""
+        if query.id in self._open or query.id in self._closed:
+            self.counts["query twice"] += 1
+            return
+        window = Window(query, now_s)
+        window.answers.update(self._early.pop(query.id, {}))
+        self._open[query.id] = window
+        self._touched.add(query.id)
+
+    def add(self, prediction: Prediction, now_s: float) -> None:
+        """An answer: the first of each agent counts; late, repeated and unasked ones are counted by name."""
+        if prediction.query_id in self._closed:
+            self.counts["late answer"] += 1
+            return
+        window = self._open.get(prediction.query_id)
+        answers = self._early_answers(prediction.query_id) if window is None else window.answers
+        if prediction.agent in answers:
+            self.counts["answer twice"] += 1
+            return
+        answers[prediction.agent] = prediction
+        self._touched.add(prediction.query_id)
+        if self._missed.get(prediction.agent):
+            self._missed[prediction.agent] = 0
+
+    def _early_answers(self, query_id: str) -> dict[str, Prediction]:
+        """Answers read before their query: the two topics carry no common order."""
+        answers = self._early.setdefault(query_id, {})
+        if len(self._early) > self._most:
+            self._early.popitem(last=False)
+            self.counts["answer to a query never asked"] += 1
+        return answers
+
+    # -- what goes out
+
+    def close(self, now_s: float) -> list[Closed]:
+        """The windows that are done now, in the order in which their queries were read.
+
+        While no agent is known a window stays open until its deadline.
+        """
+        done: list[Closed] = []
+        while True:
+            expected = self.expected()
+            touched = [i for i in self._open if i in self._touched] if expected else []
+            due = [i for i in touched if expected <= self._open[i].answers.keys()]
+            self._touched.clear()
+            for query_id in sorted({*due, *self._overdue(now_s)}, key=self._order):
+                done.append(self._finish(query_id, expected))
+            if self.expected() == expected:
+                return done
+            self._touched.update(self._open)  # fewer are waited for now: others may be complete
+
+    def _overdue(self, now_s: float) -> list[str]:
+        overdue: list[str] = []
+        for query_id, window in self._open.items():
+            if now_s - window.opened_s < self._deadline_s and len(self._open) - len(overdue) <= self._most:
+                break
+            overdue.append(query_id)
+        return overdue
+
+    def _order(self, query_id: str) -> tuple[float, int, str]:
+        window = self._open[query_id]
+        return window.opened_s, window.query.time_ms, query_id
+
+    def _finish(self, query_id: str, expected: frozenset[str]) -> Closed:
+        window = self._open.pop(query_id)
+        self._closed[query_id] = None
+        if len(self._closed) > REMEMBERED:
+            self._closed.popitem(last=False)
+        missing = tuple(sorted(expected - window.answers.keys()))
+        for agent in missing:
+            self._missed[agent] += 1
+        for agent in window.answers:
+            if agent in self._missed:
+                self._missed[agent] = 0
+        return Closed(window.query, dict(sorted(window.answers.items())), missing)
+
+    @property
+    def filling(self) -> int:
+        """Windows open now."""
+        return len(self._open)
+
+    def wake_s(self, now_s: float) -> float | None:
+        """Seconds until the oldest window's time is up."""
+        if not self._open:
+            return None
+        oldest = next(iter(self._open.values()))
+        return max(0.0, oldest.opened_s + self._deadline_s - now_s)

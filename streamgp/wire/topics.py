@@ -1,0 +1,121 @@
+"""The topic plan: what topics there are under a prefix, how they are split, and how long they keep their records.
+
+Kafka's retention, and its refusal of times in the future, go by the record's own timestamp. Writers therefore
+leave that to be the time of sending, and event time stands in the payload: replayed history of 1961 is neither
+deleted on arrival nor refused.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+
+from streamgp.errors import BrokerUnavailableError, SettingsError, TopicMissingError
+from streamgp.wire.log import Log, TopicSpec
+from streamgp.wire.records import DEAD_LETTER, TOPICS
+
+#: Partitions of the topics that are read by key, so that work and storage spread.
+PARTITIONS = 12
+#: Topics that every agent reads whole. More partitions would not spread that work, only cost each reader more
+#: requests; with one, all agents see all records in the same order.
+BROADCAST = frozenset({"queries", "progress", "forecasts"})
+#: Of these only the newest record of a key is of interest.
+COMPACTED = frozenset({"globals"})
+
+_DAY_MS = 86_400_000
+#: What is kept for a time. The rest is kept for ever: observations are what a lost model is learned from again.
+RETENTION_MS: dict[str, int] = {
+    "queries": 7 * _DAY_MS,
+    "progress": 7 * _DAY_MS,
+    "predictions": 7 * _DAY_MS,
+    "forecasts": 7 * _DAY_MS,
+    "updates": 30 * _DAY_MS,
+    DEAD_LETTER: 90 * _DAY_MS,
+}
+#: how long a preflight waits for topics that may just be in the making
+GRACE_S = 3.0
+_LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+def topic_name(prefix: str, suffix: str) -> str:
+    """Full name of a topic.
+
+    Raises
+    ------
+    SettingsError
+        If Kafka would not take the name.
+
+    Examples
+    --------
+    >>> topic_name("streamgp", "queries")
+    'streamgp.queries'
+    """
+    if not _LEGAL.fullmatch(prefix) or prefix in (".", ".."):
+        raise SettingsError(
+            f"prefix {prefix!r} must be 1 to 200 letters, digits, dots, dashes or underscores of plain ASCII"
+        )
+    return f"{prefix}.{suffix}"
+
+
+def topic_plan(prefix: str, *, partitions: int = PARTITIONS) -> list[TopicSpec]:
+    """All topics of a deployment, as :meth:`streamgp.wire.log.Log.create_topics` takes them.
+
+    Parameters
+    ----------
+    prefix
+        Comes before every name, with a dot.
+    partitions
+        Of the topics that are not broadcast; it cannot be changed later without moving keys.
+
+    Raises
+    ------
+    SettingsError
+        If the prefix or the number of partitions cannot be.
+
+    Examples
+    --------
+    >>> [(t.name, t.partitions, t.compacted) for t in topic_plan("p") if t.name in ("p.queries", "p.globals")]
+    [('p.queries', 1, False), ('p.globals', 1, True)]
+    """
+    if partitions < 1:
+        raise SettingsError(f"partitions must be at least 1, not {partitions}")
+    return [
+        TopicSpec(
+            topic_name(prefix, suffix),
+            partitions=1 if suffix in BROADCAST | COMPACTED else partitions,
+            compacted=suffix in COMPACTED,
+            retention_ms=RETENTION_MS.get(suffix),
+        )
+        for suffix in (*TOPICS, DEAD_LETTER)
+    ]
+
+
+def preflight(
+    log: Log, names: Iterable[str], *, command: str = "streamgp topics create", stop: threading.Event | None = None
+) -> None:
+    """Return when the broker is there and has all these topics.
+
+    A broker that is away is waited for, until ``stop`` is set; a topic that is missing, for 3 s, for it may just
+    be in the making.
+
+    Raises
+    ------
+    TopicMissingError
+        Naming every topic that is missing and the ``command`` that makes them.
+    """
+    wanted, waiting = sorted(set(names)), stop or threading.Event()
+    tries, missing = 0, wanted
+    while not waiting.is_set():
+        try:
+            there = log.topics()
+        except BrokerUnavailableError:
+            waiting.wait(1.0)
+            continue
+        missing = [name for name in wanted if name not in there]
+        if not missing:
+            return
+        if tries >= 6:
+            raise TopicMissingError(f"missing topics: {', '.join(missing)}; make them with `{command}`")
+        tries += 1
+        waiting.wait(GRACE_S / 6)

@@ -1,0 +1,224 @@
+"""The hierarchical estimator on clients of every kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from streamgp.models.hierarchical import HierarchicalGP
+
+SMALL = {"n_global": 8, "n_local": 8, "rank_global": 1, "rank_deviation": 1, "rank_local": 1, "n_starts": 1}
+
+
+def waves(seed: int = 0, *, n: tuple[int, ...] = (30, 20, 25), shifts: tuple[float, ...] = (0.0, 0.6, -0.4)):
+    """Clients that share a sine and differ by a shift and a little noise."""
+    rng = np.random.default_rng(seed)
+    Xs = [np.sort(rng.uniform(0.0, 10.0, (k, 1)), axis=0) for k in n]
+    Ys = [np.sin(X) + s + 0.05 * rng.standard_normal(X.shape) for X, s in zip(Xs, shifts, strict=True)]
+    return Xs, Ys
+
+
+@pytest.fixture(scope="module")
+def fitted() -> HierarchicalGP:
+    return HierarchicalGP(**SMALL, max_iter=60, random_state=0).fit(*waves())
+
+
+def test_components_add_up_to_the_latent_mean(fitted: HierarchicalGP) -> None:
+    X = np.linspace(-2.0, 12.0, 50)[:, None]
+    for client in range(3):
+        parts = fitted.components(client, X)
+        assert set(parts) == {"global", "deviation", "local"}
+        mean, cov = fitted.predict(client, X, latent=True)
+        np.testing.assert_allclose(sum(parts.values()), mean, atol=1e-10)
+        _, noisy = fitted.predict(client, X)
+        np.testing.assert_allclose(noisy - cov, np.full((50, 1, 1), fitted.noise_variance_), rtol=1e-8)
+        assert (cov > 0.0).all()
+
+
+def test_a_client_is_forecast_better_with_the_others_than_alone() -> None:
+    """Half of client 1's span has no row of its own; the global layer knows the shape there."""
+    Xs, Ys = waves()
+    gap = Xs[1][:, 0] < 6.0
+    X = np.linspace(6.5, 9.5, 30)[:, None]
+    truth = np.sin(X) + 0.6
+    with_others = HierarchicalGP(**SMALL, max_iter=60, random_state=0)
+    with_others.fit([Xs[0], Xs[1][gap], Xs[2]], [Ys[0], Ys[1][gap], Ys[2]])
+    alone = HierarchicalGP(**SMALL, max_iter=60, random_state=0, components=("local",)).fit([Xs[1][gap]], [Ys[1][gap]])
+    ours = np.sqrt(np.mean((with_others.predict(1, X)[0] - truth) ** 2))
+    theirs = np.sqrt(np.mean((alone.predict(0, X)[0] - truth) ** 2))
+    assert ours < 0.25 < theirs
+
+
+def test_one_client_is_a_gp_of_the_sum_of_its_layers() -> None:
+    Xs, Ys = waves()
+    model = HierarchicalGP(**SMALL, max_iter=60, random_state=0).fit(Xs[:1], Ys[:1])
+    X = np.linspace(1.0, 9.0, 40)[:, None]
+    assert np.sqrt(np.mean((model.predict(0, X)[0] - np.sin(X)) ** 2)) < 0.06
+    assert model.client_distances().shape == (1, 1)
+
+
+def test_identical_clients_need_no_deviation() -> None:
+    Xs, Ys = waves()
+    model = HierarchicalGP(**SMALL, max_iter=100, random_state=0).fit([Xs[0]] * 4, [Ys[0]] * 4)
+    parts = model.components(2, Xs[0])
+    own = parts["deviation"] + parts["local"]
+    assert np.std(own) < 0.1 * np.std(parts["global"])
+    np.testing.assert_allclose(model.predict(0, Xs[0])[0], model.predict(3, Xs[0])[0], atol=0.05)
+
+
+def test_a_client_without_data_gets_the_global_layer_and_the_spread_of_the_others() -> None:
+    Xs, Ys = waves()
+    empty = (np.zeros((0, 1)), np.zeros((0, 1)))
+    model = HierarchicalGP(**SMALL, max_iter=60, random_state=0).fit([*Xs, empty[0]], [*Ys, empty[1]])
+    X = np.linspace(1.0, 9.0, 40)[:, None]
+    mean, cov = model.predict(3, X)
+    np.testing.assert_allclose(mean, model.components(0, X)["global"], atol=1e-10)
+    assert (cov > model.predict(0, X)[1]).all()
+    truth = np.concatenate([np.sin(X) + s for s in (0.0, 0.6, -0.4)])
+    error = truth - np.tile(mean, (3, 1))
+    assert np.mean(np.abs(error) < 2.0 * np.sqrt(np.tile(cov[:, 0], (3, 1)))) > 0.9
+
+
+def test_newcomers_with_several_outputs_have_full_rank_spread() -> None:
+    rng = np.random.default_rng(0)
+    Xs = [rng.uniform(0.0, 10.0, (15, 1)) for _ in range(3)] + [np.zeros((0, 1))]
+    Ys = [np.hstack([np.sin(X), np.cos(X), X / 10.0]) + 0.1 * rng.standard_normal((len(X), 3)) for X in Xs]
+    kinds = {"rank_global": 2, "rank_deviation": 3, "rank_local": 1, "n_starts": 1, "max_iter": 20}
+    model = HierarchicalGP(3, n_global=6, n_local=6, random_state=0, **kinds).fit(Xs, Ys)
+    cov = model.predict(3, np.array([[5.0]]), latent=True)[1][0]
+    others = [model.predict(i, np.array([[1000.0]]), latent=True)[1][0] for i in range(3)]
+    # far from all rows a known client is back at its prior, and the newcomer has the average of those
+    far = model.predict(3, np.array([[1000.0]]), latent=True)[1][0]
+    np.testing.assert_allclose(far, np.mean(others, axis=0), rtol=1e-6, atol=1e-9)
+    assert np.linalg.eigvalsh(cov)[0] > 0.0
+
+
+def test_missing_outputs_are_filled_from_the_other_outputs() -> None:
+    rng = np.random.default_rng(0)
+    Xs = [rng.uniform(0.0, 10.0, (40, 1)) for _ in range(2)]
+    Ys = [np.hstack([np.sin(X), 2.0 * np.sin(X)]) + 0.02 * rng.standard_normal((40, 2)) for X in Xs]
+    hidden = (Xs[1][:, 0] > 3.0) & (Xs[1][:, 0] < 7.0)
+    Ys[1][hidden, 1] = np.nan
+    model = HierarchicalGP(2, **{**SMALL, "n_global": 12}, max_iter=100, random_state=0).fit(Xs, Ys)
+    mean = model.predict(1, Xs[1][hidden], latent=True)[0]
+    assert np.sqrt(np.mean((mean[:, 1] - 2.0 * np.sin(Xs[1][hidden, 0])) ** 2)) < 0.15
+
+
+def test_inputs_of_two_columns_and_unequal_clients() -> None:
+    rng = np.random.default_rng(0)
+    Xs = [rng.uniform(-1.0, 1.0, (n, 2)) * (1.0, 1e6) for n in (60, 8, 25)]
+    Ys = [np.sin(3.0 * X[:, 0]) + X[:, 1] / 1e6 + 0.05 * rng.standard_normal(len(X)) for X in Xs]
+    model = HierarchicalGP(**{**SMALL, "n_global": 20}, max_iter=60, random_state=0).fit(Xs, Ys)
+    X = rng.uniform(-1.0, 1.0, (100, 2)) * (1.0, 1e6)
+    truth = np.sin(3.0 * X[:, 0]) + X[:, 1] / 1e6
+    for client in range(3):
+        assert np.sqrt(np.mean((model.predict(client, X)[0][:, 0] - truth) ** 2)) < 0.2
+
+
+def test_evidence_is_the_joint_density_and_finds_the_client(fitted: HierarchicalGP) -> None:
+    X = np.linspace(0.5, 9.5, 12)[:, None]
+    one = X[:1]
+    mean, cov = fitted.predict(0, one)
+    single = -0.5 * (np.log(2 * np.pi * cov[0, 0, 0]) + (0.3 - mean[0, 0]) ** 2 / cov[0, 0, 0])
+    assert fitted.log_evidence(0, one, np.array([[0.3]])) == pytest.approx(float(single))
+    batches = np.stack([np.sin(X) + s for s in (0.6, -0.4, 0.0)])
+    answers = fitted.classify(X, batches)
+    np.testing.assert_array_equal(answers, [1, 2, 0])
+    assert fitted.classify(X, batches[1]) == 2
+    holes = batches[0].copy()
+    holes[::2] = np.nan
+    assert fitted.classify(X, holes) == 1
+
+
+def test_distances_tell_like_from_unlike() -> None:
+    rng = np.random.default_rng(0)
+    X = np.linspace(0.0, 10.0, 40)[:, None]
+    own = [np.cos(2.0 * X), np.cos(2.0 * X), np.cos(3.0 * X + 1.0)]
+    Ys = [np.sin(X) + o + 0.05 * rng.standard_normal(X.shape) for o in own]
+    model = HierarchicalGP(**{**SMALL, "n_global": 15}, max_iter=60, random_state=0).fit([X] * 3, Ys)
+    for kind in ("components", "operator"):
+        D = model.client_distances(kind)
+        assert D.shape == (3, 3)
+        np.testing.assert_allclose(D, D.T)
+        np.testing.assert_array_equal(np.diag(D), 0.0)
+    D = model.client_distances()
+    assert D[0, 1] < 0.3 * min(D[0, 2], D[1, 2])
+
+
+def test_parameters_survive_clone_and_set_params() -> None:
+    model = HierarchicalGP(2, components=("global", "local"), factors="mean_field", max_iter=3)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert twin.set_params(components=("local",)).get_params()["components"] == ("local",)
+    assert "mean_field" in repr(model)
+
+
+def test_the_seed_decides_and_nothing_is_changed_in_place() -> None:
+    Xs, Ys = waves()
+    before = [a.copy() for a in (*Xs, *Ys)]
+    runs = [HierarchicalGP(**SMALL, max_iter=5, random_state=4).fit(Xs, Ys).predict(0, Xs[0])[0] for _ in range(2)]
+    np.testing.assert_array_equal(*runs)
+    for a, b in zip(before, (*Xs, *Ys), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("factors", ["mean_field", "joint", "structured"])
+def test_every_family_of_factors_and_both_budgets_fit(factors: str) -> None:
+    Xs, Ys = waves()
+    for budget in ("elbo", "fixed"):
+        model = HierarchicalGP(**SMALL, max_iter=40, random_state=0, factors=factors, budget=budget).fit(Xs, Ys)
+        assert np.sqrt(np.mean((model.predict(1, Xs[1])[0] - Ys[1]) ** 2)) < 0.15
+        assert budget == "elbo" or model.n_inducing_ == [8, 8, 8]
+
+
+def test_the_bound_asks_for_more_inducing_inputs_where_the_residual_is_rough() -> None:
+    rng = np.random.default_rng(0)
+    X = np.linspace(0.0, 10.0, 60)[:, None]
+    rough = np.sin(X) + np.sin(9.0 * X) + 0.05 * rng.standard_normal(X.shape)
+    smooth = np.sin(X) + 0.05 * rng.standard_normal(X.shape)
+    models = [
+        HierarchicalGP(**SMALL, max_iter=80, random_state=0, budget=budget).fit([X, X], [rough, smooth])
+        for budget in ("elbo", "fixed")
+    ]
+    assert models[0].n_inducing_[0] > 8
+    assert models[0].lower_bound_ > models[1].lower_bound_ + 10.0
+
+
+def test_constant_and_repeated_rows_do_no_harm() -> None:
+    X = np.zeros((6, 1))
+    model = HierarchicalGP(**SMALL, max_iter=10, random_state=0).fit([X, X], [np.zeros(6), np.full(6, 3.0)])
+    mean, cov = model.predict(1, np.array([[0.0], [5.0]]))
+    assert np.isfinite(mean).all()
+    assert (cov > 0.0).all()
+    assert mean[0, 0] == pytest.approx(3.0, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"components": ()}, "components"),
+        ({"components": ("global", "else")}, "components"),
+        ({"factors": "none"}, "factors"),
+        ({"n_global": 0}, "n_global"),
+        ({"budget": "much"}, "budget"),
+        ({"n_outputs": 2}, "Y must be"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_named(change: dict, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        HierarchicalGP(**{**SMALL, **change}).fit(*waves())
+
+
+def test_rows_that_make_no_sense_are_named(fitted: HierarchicalGP) -> None:
+    Xs, Ys = waves()
+    with pytest.raises(ValueError, match="client 1"):
+        HierarchicalGP(**SMALL).fit(Xs, [Ys[0], Ys[0], Ys[2]])
+    with pytest.raises(ValueError, match="no client has an observation"):
+        HierarchicalGP(**SMALL).fit([np.zeros((2, 1))], [np.full(2, np.nan)])
+    with pytest.raises(ValueError, match="NaN or an infinity"):
+        fitted.predict(0, np.array([[np.nan]]))
+    with pytest.raises(ValueError, match="client must be"):
+        fitted.predict(3, np.array([[0.0]]))
+    with pytest.raises(ValueError, match="features"):
+        fitted.predict(0, np.zeros((1, 2)))

@@ -1,0 +1,274 @@
+"""``replay`` and ``query`` as commands, over the embedded log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from producers import queries, replay
+from producers.datasets import observations
+from producers.points import from_file, grid
+from streamgp.errors import DatasetError, SettingsError
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.deadletter import read_dead_letter
+from streamgp.wire.log import Outgoing, Subscription
+from streamgp.wire.memory import MemoryLog
+from streamgp.wire.records import Forecast, Observation, Query
+from streamgp.wire.topics import topic_plan
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    log = MemoryLog()
+    log.create_topics(topic_plan("streamgp", partitions=1))
+    return log
+
+
+def _run(log: MemoryLog | None, *args: object, command: Any = replay.command) -> Result:
+    return CliRunner().invoke(command, [str(arg) for arg in args], obj=log)
+
+
+def _sent(log: MemoryLog, topic: str = "streamgp.observations") -> list[Observation]:
+    return [decode(m.value, Observation) for m in log.reader([Subscription(topic)]).poll(0.0, 10**6)]
+
+
+def _file(folder: Path, text: str | bytes, name: str = "data.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_a_named_set_arrives_whole_and_in_order(log: MemoryLog) -> None:
+    result = _run(log, "--dataset", "irish-wind", "--start", "1961-02", "--end", "1961-03", "--json")
+    assert result.exit_code == 0, result.output
+    summary = json.loads(result.stdout)
+    assert (summary["sent"], summary["acknowledged"], summary["failed"], summary["skipped"]) == (336, 336, 0, {})
+    assert _sent(log) == list(observations("irish-wind", start="1961-02-01", end="1961-03-01"))
+    messages = log.reader([Subscription("streamgp.observations")]).poll(0.0)
+    assert messages[0].key == "RPT"
+    assert messages[0].timestamp_ms > 1_700_000_000_000  # the time of sending; event time is in the payload
+
+
+def test_stations_limit_and_prefix(log: MemoryLog) -> None:
+    log.create_topics(topic_plan("mine", partitions=1))
+    result = _run(log, "--dataset", "irish-wind", "--station", "DUB,MAL", "--limit", 3, "--prefix", "mine")
+    assert result.exit_code == 0
+    assert [o.station for o in _sent(log, "mine.observations")] == ["DUB", "MAL", "DUB"]
+    assert "sent 3, acknowledged 3, failed 0, skipped 0" in result.stdout
+
+
+def test_dialect_is_printed_and_the_rows_are_right(log: MemoryLog, tmp_path: Path) -> None:
+    """C01, R72."""
+    content = b"\xef\xbb\xbfstation;time;pm25\r\nA;2024-03-01 17:00;12,5\r\nA;2024-03-01 18:00;1.234,5\r\n"
+    result = _run(log, "--file", _file(tmp_path, content), "--time-zone", "UTC")
+    assert result.exit_code == 0
+    assert [o.y for o in _sent(log)] == [12.5, 1234.5]
+    assert "parted by semicolon, decimal ','" in result.stderr
+
+
+def test_missing_cells_are_counted_and_never_sent(log: MemoryLog, tmp_path: Path) -> None:
+    """C02, R73."""
+    rows = [f'2024-01-0{i + 1},"{cell}",' for i, cell in enumerate(("", " ", "NA", "unavailable", "7.1"))]
+    result = _run(log, "--file", _file(tmp_path, "\n".join(["time,pm25,other", *rows])), "--json")
+    assert result.exit_code == 0
+    summary = json.loads(result.stdout)
+    assert (summary["sent"], summary["skipped"], summary["missing"]["pm25"]) == (1, {"missing": 4}, 4)
+    assert [o.y for o in _sent(log)] == [7.1]
+    assert "column other is all missing" in result.stderr
+
+
+def test_sentinels_flags_units_and_columns_by_options(log: MemoryLog, tmp_path: Path) -> None:
+    """C04, R68, R69."""
+    text = (
+        "when,where,temp,ok,hum\n"
+        "2024-01-01,A,20,1,5\n2024-01-02,A,-9999,1,5\n2024-01-03,A,0.0,-1,5\n"
+        "2024-01-04,A,-25,1,5\n2024-01-05,B,999.9,1,5\n2024-01-06,A,999.9,1,5\n"
+    )
+    options = ["--time-column", "when", "--station-column", "where", "--target", "temp", "--flag-column", "ok"]
+    options += ["--sentinel", "-9999", "--sentinel", "B=999.9", "--x-columns", "hum", "--unit", "C", "--json"]
+    result = _run(log, "--file", _file(tmp_path, text), *options)
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["skipped"] == {"sentinel": 2, "invalid flag": 1}
+    assert [(o.station, o.y, o.x, o.unit) for o in _sent(log)] == [
+        ("A", 20.0, {"hum": 5.0}, "C"),
+        ("A", -25.0, {"hum": 5.0}, "C"),
+        ("A", 999.9, {"hum": 5.0}, "C"),
+    ]
+
+
+def test_faulty_rows_become_dead_letters_with_their_origin(log: MemoryLog, tmp_path: Path) -> None:
+    """C05, C07: what cannot be placed in time is kept for a person to look at."""
+    text = "time,v\n45147364669817,4\n2024-03-01T17:51:52Z,5\n"
+    result = _run(log, "--file", _file(tmp_path, text), "--station", "A", "--json")
+    assert result.exit_code == 0
+    summary = json.loads(result.stdout)
+    assert (summary["sent"], summary["dead_letters"], summary["skipped"]) == (1, 1, {"implausible time": 1})
+    letters = [read_dead_letter(m) for m in log.reader([Subscription("streamgp.dead-letter")]).poll(0.0)]
+    assert [(x.topic, x.offset, x.key, x.reason, x.field) for x in letters] == [
+        ("file:data.csv", 2, "A", "implausible time", "time")
+    ]
+    assert json.loads(letters[0].value or b"") == {"time": "45147364669817", "v": "4"}
+
+
+def test_several_files_are_merged_by_time(log: MemoryLog, tmp_path: Path) -> None:
+    a = _file(tmp_path, "time,v\n2024-01-01,1\n2024-01-03,3\n", "A.csv")
+    b = _file(tmp_path, '{"time": "2024-01-02", "v": 2}\n{"time": "2024-01-01", "v": 1.5}\n', "B.jsonl")
+    result = _run(log, "--file", a, "--file", b, "--end", "2024-01-03")
+    assert result.exit_code == 0
+    assert [(o.station, o.y) for o in _sent(log)] == [("A", 1.0), ("B", 1.5), ("B", 2.0)]
+
+
+def test_no_broker_fails_and_a_second_run_sends_what_failed(log: MemoryLog, tmp_path: Path) -> None:
+    """C14, R05: never a success line, and nothing sent twice."""
+    left = tmp_path / "left.jsonl"
+    log.available = False
+    run = ("--dataset", "irish-wind", "--limit", 100, "--resume", left, "--timeout", 1)
+    first = _run(log, *run)
+    assert first.exit_code == 1
+    assert "sent 100, acknowledged 0, failed 100" in first.stdout
+    assert len(left.read_bytes().splitlines()) == 100
+    log.available = True
+    second = _run(log, *run, "--json")
+    assert second.exit_code == 0
+    assert json.loads(second.stdout)["acknowledged"] == 100
+    assert "that an earlier run left" in second.stderr
+    assert not left.exists()
+    assert _sent(log) == list(observations("irish-wind", limit=100))
+
+
+def test_a_dry_run_sends_nothing(log: MemoryLog) -> None:
+    result = _run(log, "--dataset", "irish-wind", "--limit", 5, "--dry-run", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["read"], json.loads(result.stdout)["sent"]) == (0, 5, 0)
+    assert not _sent(log)
+
+
+def test_a_missing_topic_names_the_command_that_makes_it() -> None:
+    """R17."""
+    result = _run(MemoryLog(), "--dataset", "irish-wind", "--limit", 5)
+    assert result.exit_code == 4
+    assert "streamgp.observations" in result.stderr
+    assert "streamgp topics create" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        ([], "either --dataset NAME or --file PATH"),
+        (["--dataset", "irish-wind", "--file", "x.csv"], "either"),
+        (["--dataset", "irish-wind", "--station", "XYZ"], "XYZ"),
+        (["--dataset", "irish-wind", "--start", "soon"], "soon"),
+        (["--dataset", "irish-wind", "--limit", "3", "--speed", "1", "--rate", "1"], "contradict"),
+        (["--dataset", "irish-wind", "--limit", "3", "--rate", "0"], "rate"),
+        (["--file", "nothing.csv"], "nothing.csv"),
+        (["--file", "nothing.csv", "--time-zone", "Mars"], "Mars"),
+        (["--file", "nothing.csv", "--sentinel", "A=x"], "no number"),
+        (["--file", "nothing.csv", "--delimiter", "ab"], "delimiter"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(log: MemoryLog, args: list[str], word: str) -> None:
+    result = _run(log, *args)
+    assert result.exit_code not in (0, 2)
+    assert word in result.stderr
+    assert result.stderr.startswith("error: ")
+    assert not _sent(log)
+
+
+def test_a_station_that_no_file_has_is_named(log: MemoryLog, tmp_path: Path) -> None:
+    path = _file(tmp_path, "station,time,v\nA,2024-01-01,1\nB,2024-01-01,2\n")
+    assert "no observation of C; there are A, B" in _run(log, "--file", path, "--station", "A,C").stderr
+    assert _run(log, "--file", path, "--station", "B").exit_code == 0
+    assert [o.station for o in _sent(log)] == ["B"]
+
+
+# -- query
+
+
+def test_a_grid_goes_out_in_queries_and_ids(log: MemoryLog) -> None:
+    args = ("--grid", "a=0:1:40,b=-1:1:30", "--time", "1961-02-01", "--scale", "10:2", "--json")
+    result = _run(log, *args, command=queries.command)
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(result.stdout)
+    assert (told["queries"], told["points"], told["columns"]) == (3, 1200, ["a", "b"])
+    messages = log.reader([Subscription("streamgp.queries")]).poll(0.0)
+    asked = [decode(m.value, Query) for m in messages]
+    assert [m.key for m in messages] == [q.id for q in asked]
+    assert [p for q in asked for p in q.points] == grid("a=0:1:40,b=-1:1:30")[1]
+    assert {(q.station, q.time_ms, q.target_ms) for q in asked} == {(None, -281_318_400_000, -281_318_400_000)}
+    assert asked[0].scale is not None
+    assert (asked[0].scale.mean, asked[0].scale.std) == (10.0, 2.0)
+
+
+def test_waiting_prints_the_forecasts_of_this_query_alone(
+    log: MemoryLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Answering:
+        """A log behind which somebody answers each query at once."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(log, name)
+
+        def writer(self) -> Any:
+            inner = log.writer()
+            write = inner.write
+
+            def and_answer(records: list[Outgoing]) -> None:
+                write(records)
+                for record in records:
+                    query = decode(record.value, Query)
+                    m = len(query.points)
+                    facts: dict[str, Any] = {"query_id": query.id, "station": None, "time_ms": 0, "target_ms": 0}
+                    numbers = {"mean": (1.5,) * m, "variance": (0.04,) * m, "noise_variance": (0.05,) * m}
+                    told = {"kept": (3,) * m, "trimmed": ("Z",), "missing": ()}
+                    answer = Forecast(**facts, **numbers, **told, status="ok")
+                    other = Forecast(**{**facts, "query_id": "other"}, **numbers, **told, status="ok")
+                    for forecast in (answer, answer, other):
+                        log.writer().write([Outgoing("streamgp.forecasts", forecast.query_id, encode(forecast))])
+
+            monkeypatch.setattr(inner, "write", and_answer)
+            return inner
+
+    points = _file(tmp_path, "lon;lat;name\n-8,5;52,1;x\n-7;53;y\n", "points.csv")
+    args = ("--points", points, "--columns", "lat,lon", "--wait", 5)
+    result = CliRunner().invoke(queries.command, [*map(str, args), "--json"], obj=Answering())
+    assert result.exit_code == 0, result.stderr
+    answers = json.loads(result.stdout)["answers"]
+    assert [a["point"] for a in answers] == [{"lat": 52.1, "lon": -8.5}, {"lat": 53.0, "lon": -7.0}]
+    assert {(a["mean"], a["variance"], a["kept"], a["status"]) for a in answers} == {(1.5, 0.04, 3, "ok")}
+    text = CliRunner().invoke(queries.command, [*map(str, args)], obj=Answering())
+    assert "lat=52.1 lon=-8.5: 1.5 ± 0.493 (90%), 3 agents, ok" in text.stdout
+
+
+def test_nobody_answers_is_an_exit_code(log: MemoryLog) -> None:
+    result = _run(log, "--grid", "a=0:1:2", "--wait", "0.05", command=queries.command)
+    assert result.exit_code == 1
+    assert "1 of 1 queries had no forecast within 0.05 s" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a=1:2:0", "a=x:1:2", "a=0:1:2,a=0:1:2", "a=0:1:2:3", "a=0:inf:2", "a=0:1:2000000"]
+)
+def test_grids_that_are_none(text: str) -> None:
+    with pytest.raises(SettingsError, match="--grid"):
+        grid(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("a,b\n1,\n", "b is missing"),
+        ("a,b\n1,x1\n", "not a number"),
+        ("a,b\n1\n", "columns"),
+        ("a,b\n", "points"),
+    ],
+)
+def test_points_have_no_missing_coordinates(tmp_path: Path, text: str, word: str) -> None:
+    with pytest.raises(DatasetError, match=word):
+        from_file(_file(tmp_path, text))
+
+
+def test_one_value_fixes_a_column() -> None:
+    assert grid("a=5,b=0:1:2") == (("a", "b"), [(5.0, 0.0), (5.0, 1.0)])

@@ -1,0 +1,65 @@
+"""Settings: a role runs on the defaults; what is wrong is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamgp.errors import SettingsError
+from streamgp.roles.settings import Settings, load_settings, parse_settings
+
+
+def test_the_defaults_are_valid_and_topics_carry_the_prefix() -> None:
+    assert load_settings(None) == Settings()
+    assert Settings(prefix="p").topic("queries") == "p.queries"
+
+
+def test_a_file_sets_and_options_override(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'prefix = "net"\nstations = ["A", "B"]\n[model]\nn_neighbors = 8\n[cloud]\nbeta = 0.1\n'
+        '[door]\nsentinels = [-1.0]\n[kafka]\nsecurity_protocol = "SSL"\n[kafka.consumer]\nfetch_max_wait_ms = 100\n'
+    )
+    settings = load_settings(path, prefix="other", broker=None)
+    assert (settings.prefix, settings.stations, settings.broker) == ("other", ("A", "B"), None)
+    assert (settings.model.n_neighbors, settings.cloud.beta) == (8, 0.1)
+    assert settings.door_settings().sentinels == (-1.0,)
+    assert settings.kafka == {"security_protocol": "SSL", "consumer": {"fetch_max_wait_ms": 100}}
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("groupid = 'x'", "groupid"),
+        ("[cloud]\nbetta = 0.1", "betta"),
+        ("[cloud]\nbeta = 0.25", "cloud.beta"),
+        ("[cloud]\nbeta = 'much'", "beta"),
+        ("[model]\nn_neighbors = 0", "n_neighbors"),
+        ("[model]\nkind = 'magic'", "kind"),
+        ("[model]\nmax_points = 3", "max_points"),
+        ("[features]\nlags = [0]", "lags"),
+        ("[features]\nlags = [1, 1]", "lags"),
+        ("[agent]\nhorizons = [0]", "horizons"),
+        ("[agent]\nmax_wait_s = -1", "wait"),
+        ("[door]\nsentinel = [1.0]", "sentinel"),
+        ("[door]\ny_range = [2.0, 1.0]", "y_range"),
+        ("[scorer]\nband = 1.0", "band"),
+        ("prefix = ''", "prefix"),
+        ("no toml at all", "TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, named: str) -> None:
+    """R11, C19: an unknown key is an error that names it."""
+    with pytest.raises(SettingsError, match=named):
+        parse_settings(text)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"gone\.toml"):
+        load_settings(tmp_path / "gone.toml")
+
+
+def test_the_lateness_of_the_agent_is_the_doors() -> None:
+    assert parse_settings("[agent]\nlateness_ms = 60000").door_settings().max_late_s == 60.0
+    assert parse_settings("[door]\nmax_late_s = 5.0").door_settings().max_late_s == 5.0

@@ -1,0 +1,314 @@
+"""The agent as a process step: what it learns, refuses, retries, answers and publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from streamgp.gp.gaussian import Array, Gaussian
+from streamgp.models.constant import ConstantModel
+from streamgp.models.features import FeatureSettings
+from streamgp.models.station import StationModel
+from streamgp.roles.agent import Agent
+from streamgp.roles.door import Door
+from streamgp.roles.settings import AgentSettings, Settings
+from streamgp.roles.station import AgentRole
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.deadletter import read_dead_letter
+from streamgp.wire.log import Message, Outgoing
+from streamgp.wire.records import (
+    Forecast,
+    Observation,
+    Prediction,
+    Progress,
+    Query,
+    Record,
+    Scale,
+    StationForecast,
+)
+
+DAY = 86_400_000
+NOW_MS = 1_790_000_000_000
+
+
+class Fragile:
+    """A constant model that fails on some y as often as told."""
+
+    def __init__(self, fails: dict[float, int]) -> None:
+        self._inner = ConstantModel()
+        self._fails = fails
+
+    @property
+    def learned(self) -> int:
+        return self._inner.learned
+
+    def learn(self, Z: Array, y: Array) -> None:
+        for value in y.round(6).tolist():
+            if self._fails.get(value, 0) > 0:
+                self._fails[value] -= 1
+                raise RuntimeError("no luck")
+        self._inner.learn(Z, y)
+
+    def predict(self, Z: Array) -> Gaussian:
+        return self._inner.predict(Z)
+
+
+class Infinite:
+    """A model made to yield an infinite variance."""
+
+    learned = 3
+
+    def learn(self, Z: Array, y: Array) -> None:
+        pass
+
+    def predict(self, Z: Array) -> Gaussian:
+        m = len(Z)
+        return Gaussian(np.zeros(m), np.full(m, np.inf), np.ones(m))
+
+
+def role_of(make: Callable[[bool], object] | None = None, *, warm_up: int = 3, **agent: object) -> AgentRole:
+    settings = Settings(agent=AgentSettings(settle_s=0.0, **agent))  # type: ignore[arg-type]
+    model = StationModel(
+        FeatureSettings(lags=(1,), averages=(), calendar=()),
+        make=make or (lambda fit: ConstantModel()),  # type: ignore[arg-type]
+        load=ConstantModel.from_state,
+        warm_up=warm_up,
+        step_ms=DAY,
+    )
+    role = AgentRole(Agent("A", model, settings.agent), settings, Door(settings.door_settings()))
+    role.start(0.0)
+    return role
+
+
+class Feeder:
+    """Gives a role messages with the offsets that a log would."""
+
+    def __init__(self, role: AgentRole) -> None:
+        self.role = role
+        self.out: list[Outgoing] = []
+        self._next: dict[str, int] = {}
+
+    def send(self, suffix: str, record: Record | bytes, *, key: str = "A", now_s: float = 0.0) -> None:
+        offset = self._next[suffix] = self._next.get(suffix, -1) + 1
+        value = record if isinstance(record, bytes) else encode(record)
+        self.role.feed([Message(f"streamgp.{suffix}", 0, offset, key, value, NOW_MS)], now_s)
+        self.settle(now_s)
+
+    def settle(self, now_s: float) -> None:
+        self.role.feed([], now_s)
+        self.out += self.role.drain(now_s)
+
+    def days(self, *values: float, start: int = 0) -> None:
+        for i, y in enumerate(values, start):
+            self.send("observations", Observation(station="A", time_ms=i * DAY, y=y))
+
+    def published(self, suffix: str, kind: type[Record]) -> list[Record]:
+        return [decode(o.value, kind) for o in self.out if o.topic == f"streamgp.{suffix}"]
+
+
+def test_each_observation_is_learned_and_the_next_step_asked_about() -> None:
+    feeder = Feeder(role_of())
+    feeder.days(1.0, 2.0, 3.0, 4.0)
+    queries = feeder.published("queries", Query)
+    assert [(q.id, q.time_ms, q.target_ms) for q in queries] == [
+        (f"A:{d * DAY}:1", d * DAY, (d + 1) * DAY) for d in range(4)
+    ]
+    assert queries[-1].points == (((4.0 - 2.0) / np.std([1, 2, 3]),),)
+    assert queries[-1].scale == Scale(2.0, float(np.std([1, 2, 3])))
+    answers = feeder.published("predictions", Prediction)
+    assert [a.query_id for a in answers] == [q.id for q in queries]
+    assert feeder.role.counts["learned"] == 4
+
+
+def test_the_innovation_is_the_standardised_error_of_the_last_own_forecast() -> None:
+    feeder = Feeder(role_of())
+    feeder.days(1.0, 2.0, 3.0, 4.0, 8.0)
+    before, last = feeder.published("queries", Query)[-2:]
+    told = feeder.published("predictions", Prediction)[-2]
+    assert told.query_id == before.id
+    spread = np.sqrt(told.variance[0] + told.noise_variance[0])
+    assert last.innovation == pytest.approx((8.0 - told.mean[0]) / spread)
+
+
+def test_other_stations_get_an_answer_in_their_own_units_once_the_warm_up_is_over() -> None:
+    feeder = Feeder(role_of())
+    feeder.days(1.0, 2.0)
+    ask = Query(id="B:1", station="B", time_ms=DAY, target_ms=2 * DAY, points=((0.3,),), scale=Scale(100.0, 10.0))
+    feeder.send("queries", ask, key="B:1")
+    feeder.send("progress", Progress(station="B", time_ms=9 * DAY, queries=("B:1",)), key="B")
+    (early,) = [a for a in feeder.published("predictions", Prediction) if a.query_id == "B:1"]
+    assert (early.mean, early.abstained) == ((), "warming up")
+    feeder.days(3.0, 4.0, start=2)
+    feeder.send("queries", Query(**{**_fields(ask), "id": "B:2", "time_ms": 3 * DAY}), key="B:2")
+    (late,) = [a for a in feeder.published("predictions", Prediction) if a.query_id == "B:2"]
+    belief = feeder.role.agent.model.answer(np.array([[0.3]]))
+    assert late.mean == pytest.approx((100.0 + 10.0 * belief.mean[0],))
+    assert late.variance == pytest.approx((100.0 * belief.variance[0],))
+
+
+def _fields(record: Record) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.__struct_fields__}
+
+
+@pytest.mark.parametrize(
+    ("points", "scale", "reason"),
+    [
+        (((0.1, 0.2),), None, "rows of 1 columns expected"),
+        ((), None, "no points"),
+        (((0.1,),), Scale(0.0, 0.0), "scale.std must be positive"),
+        (((0.1,),), Scale(0.0, -1.0), "scale.std must be positive"),
+    ],
+)
+def test_a_question_that_makes_no_sense_gets_an_answer_that_says_so(
+    points: tuple[tuple[float, ...], ...], scale: Scale | None, reason: str
+) -> None:
+    feeder = Feeder(role_of())
+    feeder.days(1.0, 2.0, 3.0)
+    ask = Query(id="x", time_ms=0, target_ms=1, points=points, scale=scale)
+    feeder.send("queries", ask, key="x")
+    assert feeder.published("predictions", Prediction)[-1].abstained == reason
+
+
+def forecast(query_id: str, **other: object) -> Forecast:
+    fields = {
+        "query_id": query_id,
+        "station": "A",
+        "time_ms": 3 * DAY,
+        "target_ms": 4 * DAY,
+        "noise_variance": (0.5,),
+        "kept": (7,),
+        "trimmed": ("B",),
+        "missing": (),
+        "status": "ok",
+        **other,
+    }
+    return Forecast(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_the_station_takes_the_better_of_the_two_by_variance(better: bool) -> None:
+    """(8): the cloud where its latent variance is the smaller one."""
+    feeder = Feeder(role_of())
+    feeder.days(1.0, 2.0, 3.0, 4.0)
+    local = feeder.published("predictions", Prediction)[-1]
+    cloud = forecast(local.query_id, mean=(2.25,), variance=(local.variance[0] * (0.5 if better else 2.0),))
+    feeder.send("forecasts", cloud, key=cloud.query_id)
+    (out,) = feeder.published("station-forecasts", StationForecast)
+    assert out.source == (("cloud",) if better else ("local",))
+    assert out.mean == ((2.25,) if better else local.mean)
+    assert out.noise_variance == local.noise_variance  # the noise of y is the station's own
+    assert (out.local_mean, out.trimmed, out.kept) == (local.mean, ("B",), (7,))
+    feeder.send("forecasts", cloud, key=cloud.query_id)
+    assert len(feeder.published("station-forecasts", StationForecast)) == 1
+
+
+def test_without_a_quorum_or_a_cloud_the_station_forecasts_alone() -> None:
+    feeder = Feeder(role_of(forecast_wait_s=5.0))
+    feeder.days(1.0, 2.0, 3.0, 4.0)
+    *_, third, fourth = feeder.published("predictions", Prediction)
+    none = forecast(third.query_id, mean=None, variance=None, noise_variance=None, status="no_quorum")
+    feeder.send("forecasts", none, key=none.query_id)
+    feeder.settle(4.9)
+    assert feeder.role.wake_s(4.9) == pytest.approx(0.1)
+    feeder.settle(5.0)
+    out = {f.query_id: f for f in feeder.published("station-forecasts", StationForecast)}
+    assert out[third.query_id].mean == third.mean
+    assert out[fourth.query_id].mean == fourth.mean
+    assert {f.source for f in out.values()} == {("local",)}
+    assert feeder.role.resting
+
+
+def test_records_that_cannot_be_used_become_dead_letters_with_their_origin() -> None:
+    """C13, C43, C19: nothing is learned from them, all others are."""
+    feeder = Feeder(role_of())
+    feeder.days(1.0)
+    bad = [
+        (b'{"v":1,"station":"A","time_ms":86400000,"y":NaN}', "", "unknown format"),
+        (b'{"v":1,"station":"A","time_ms":86400000,"y":1e400}', "y", "Number out of range"),
+        (b"\x80\x04K\x01.", "", "unknown format"),
+        (b'{"v":1,"station":"A","time_ms":86400000}', "y", "missing"),
+        (b'{"v":7,"station":"A"}', "v", "unknown schema version"),
+        (encode(Observation(station="B", time_ms=DAY, y=1.0)), "station", "the key says"),
+        (encode(Observation(station="A", time_ms=0, y=1.0)), "time_ms", "duplicate"),
+        (encode(Observation(station="A", time_ms=NOW_MS + 30 * DAY, y=1.0)), "time_ms", "clock ahead"),
+    ]
+    for value, _, _ in bad:
+        feeder.send("observations", value)
+    feeder.days(2.0, start=1)
+    letters = [o for o in feeder.out if o.topic == "streamgp.dead-letter"]
+    read = [read_dead_letter(Message(o.topic, 0, i, o.key, o.value, 0, o.headers)) for i, o in enumerate(letters)]
+    assert [(r.value, r.offset) for r in read] == [(value, i) for i, (value, _, _) in enumerate(bad, 1)]
+    for letter, (_, field, reason) in zip(read, bad, strict=True):
+        assert letter.field == field
+        assert reason in letter.reason
+    assert feeder.role.counts["learned"] == 2
+    assert feeder.role.handled == 10
+
+
+def test_a_record_that_fails_is_tried_again_in_order_and_then_a_dead_letter() -> None:
+    """C20, R26, R27: 4 tries over 1.4 s, nothing overtaken, no commit beyond what is neither learned nor refused."""
+    y = np.arange(10.0)
+    mean, std = y[:3].mean(), y[:3].std()
+    fails = {round((5 - mean) / std, 6): 2, round((8 - mean) / std, 6): 99}
+    feeder = Feeder(role_of(lambda fit: Fragile(fails)))
+    feeder.days(*y.tolist())
+    at = ("streamgp.observations", 0)
+    now, last = 0.0, -1
+    while feeder.role.handled < 10:
+        assert feeder.role.done()[at] == feeder.role.handled
+        assert feeder.role.agent.last_ms == last or feeder.role.agent.last_ms is not None
+        wake = feeder.role.wake_s(now)
+        assert wake is not None
+        now += max(wake, 1e-6)
+        feeder.settle(now)
+    assert now == pytest.approx(0.2 + 0.4 + 0.2 + 0.4 + 0.8, abs=1e-3)
+    assert feeder.role.counts["learned"] == 9
+    assert feeder.role.done()[at] == 10
+    (letter,) = [o for o in feeder.out if o.topic == "streamgp.dead-letter"]
+    assert decode(letter.value, Observation).y == 8.0
+    assert [q.time_ms // DAY for q in feeder.published("queries", Query)] == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+
+
+def test_a_belief_that_is_not_finite_is_withheld() -> None:
+    """C13: the forecast topic never carries an infinity."""
+    feeder = Feeder(role_of(lambda fit: Infinite()))
+    feeder.days(1.0, 2.0, 3.0, 4.0)
+    answers = feeder.published("predictions", Prediction)
+    assert {a.abstained for a in answers[2:]} == {"not finite"}
+    assert all(a.mean == () for a in answers[2:])
+
+
+def test_records_and_queries_read_twice_count_once() -> None:
+    """R22: the same records again after a rebalance."""
+    role = role_of()
+    feeder = Feeder(role)
+    feeder.days(1.0, 2.0, 3.0)
+    ask = Query(id="B:1", station="B", time_ms=0, target_ms=DAY, points=((0.3,),))
+    feeder.send("queries", ask, key="B:1")
+    feeder.send("queries", ask, key="B:1")
+    again = Message("streamgp.observations", 0, 1, "A", encode(Observation(station="A", time_ms=DAY, y=9.0)), NOW_MS)
+    role.feed([again], 0.0)
+    feeder.settle(0.0)
+    assert role.counts["learned"] == 3
+    assert role.counts["read twice"] == 1
+    assert role.counts["query twice"] == 1
+    assert len([a for a in feeder.published("predictions", Prediction) if a.query_id == "B:1"]) == 1
+
+
+def test_promises_tell_what_is_to_come() -> None:
+    feeder = Feeder(role_of())
+    feeder.days(1.0, 2.0)
+    feeder.settle(1.0)
+    promises = feeder.published("progress", Progress)
+    assert promises[-1] == Progress(station="A", time_ms=DAY + 1, queries=("A:0:1", f"A:{DAY}:1"), state="idle")
+    assert feeder.role.stop(2.0)[0].topic == "streamgp.progress"
+
+
+def test_own_rows_alone_reach_the_model() -> None:
+    """Records of other stations in the same partition are passed over."""
+    feeder = Feeder(role_of())
+    feeder.send("observations", Observation(station="B", time_ms=0, y=5.0), key="B")
+    feeder.days(1.0)
+    assert feeder.role.counts == {"learned": 1, "answered": 1}

@@ -96,7 +96,9 @@ def _send(load: Load, settings: Settings, log: Log, given: dict[str, Any]) -> tu
     writer = log.writer()
     try:
         with _stopping() as stop, report.progress(load.count, label="sending") as step:
-            sender = Sender(writer, pacer, pause=stop.wait, timeout_s=given["timeout_s"] + 1.0, progress=step)
+            # Twice the time and a little: by then the client itself has given each record up, and says which.
+            known_s = 2.0 * given["timeout_s"] + 5.0
+            sender = Sender(writer, pacer, pause=stop.wait, timeout_s=known_s, progress=step)
             outcome = sender.send((o.time_ms, outgoing(o, topic)) for o in load.observations)
             letters = 0 if stop.is_set() else _bury(load.faults, writer, topic=dead, timeout_s=given["timeout_s"])
     finally:

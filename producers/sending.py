@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,8 +25,7 @@ class Outcome:
     """What became of the records: ``sent = acknowledged + failed``.
 
     ``left`` are the records that are not known to be in the log: failed ones first, then, after a stop, those
-    that were not sent. Where confirmations are still on the way it holds more than failed: sending a record
-    twice does no harm, for agents count an observation once.
+    that were not sent.
     """
 
     sent: int = 0
@@ -139,21 +139,27 @@ class Sender:
     def _confirm(self) -> None:
         """Wait for what was sent; what failed, or may have, is left."""
         sent, self._unconfirmed = self._unconfirmed, []
-        failed: list[Outgoing] = []
+        lost: list[Outgoing] = []
         try:
             self._writer.flush(self._timeout_s)
         except DeliveryError as error:
-            failed = [record for record, _ in error.failed]
-            self._outcome.reasons.update(reason for _, reason in error.failed)
+            lost = [*(record for record, _ in error.failed), *error.unconfirmed]
+            self._outcome.reasons.update(_kind(reason) for _, reason in error.failed)
+            if error.pending:
+                self._outcome.reasons[f"not confirmed within {self._timeout_s:g} s"] += error.pending
         except LogError as error:
             self._broken = str(error)
         acknowledged = self._writer.stats.acknowledged - self._acknowledged
         self._acknowledged += acknowledged
-        lost = len(sent) - acknowledged
         self._outcome.acknowledged += acknowledged
-        self._outcome.failed += lost
-        if lost == len(failed):
-            self._outcome.left += failed
-        else:  # some are still on the way, and nothing tells which
-            self._outcome.reasons[self._broken or f"not confirmed within {self._timeout_s:g} s"] += lost - len(failed)
-            self._outcome.left += sent
+        self._outcome.failed += len(sent) - acknowledged
+        if len(sent) - acknowledged != len(lost):  # the writer broke, and does not tell which it took
+            self._outcome.reasons[self._broken or "not known"] += len(sent) - acknowledged - len(lost)
+            lost = sent
+        self._outcome.left += lost
+
+
+def _kind(reason: str) -> str:
+    """A reason without the particulars of one record: the name of the error, where it begins with one."""
+    match = re.match(r"\w+Error\b", reason)
+    return match[0] if match else reason

@@ -46,13 +46,21 @@ class BrokerUnavailableError(LogError):
 class DeliveryError(LogError):
     """Records that were not confirmed: ``failed`` holds those given up, each with its reason.
 
-    Of those it is not known that they are in the log. ``pending`` counts those that may still arrive.
+    Of those it is not known that they are in the log. ``pending`` counts those that may still arrive, and
+    ``unconfirmed`` holds them.
     """
 
-    def __init__(self, message: str, failed: Sequence[tuple[Any, str]] = (), pending: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        failed: Sequence[tuple[Any, str]] = (),
+        pending: int = 0,
+        unconfirmed: Sequence[Any] = (),
+    ) -> None:
         super().__init__(message)
         self.failed = tuple(failed)
         self.pending = pending
+        self.unconfirmed = tuple(unconfirmed)
 
 
 class FencedError(LogError):

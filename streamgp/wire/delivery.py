@@ -113,7 +113,8 @@ class Delivery:
             first = failed[0][1] if failed else "not confirmed in time"
             count = len(failed) + self.pending
             noun = "record was" if count == 1 else "records were"
-            raise DeliveryError(f"{count} {noun} not confirmed: {first}", failed, self.pending)
+            unconfirmed = [record for _, record in self._sent] + [waiting.record for waiting in self.waiting]
+            raise DeliveryError(f"{count} {noun} not confirmed: {first}", failed, self.pending, unconfirmed)
 
     def forget(self, reason: str) -> None:
         """Drop all whose fate is not known, without a later report: the caller tells it."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from producers.pacing import Pacer
 from producers.resume import read_left, write_left
 from producers.sending import Sender, outgoing
-from streamgp.errors import DatasetError, SettingsError
+from streamgp.errors import DatasetError, DeliveryError, SettingsError
 from streamgp.wire.clock import ManualClock
 from streamgp.wire.codec import decode
-from streamgp.wire.log import Outgoing, Subscription, TopicSpec
+from streamgp.wire.log import Outgoing, Subscription, TopicSpec, WriterStats
 from streamgp.wire.memory import MemoryLog
 from streamgp.wire.records import Observation
 
@@ -155,3 +156,29 @@ def test_what_is_no_file_of_left_records_is_refused(tmp_path: Path) -> None:
     file.write_text("hello\n")
     with pytest.raises(DatasetError, match="line 1"):
         read_left(file)
+
+
+def test_records_still_on_the_way_at_the_end_are_left_by_name() -> None:
+    """C14: a writer that knows of some that they failed, of others nothing yet."""
+
+    class Half:
+        """Takes five of ten, refuses one, and has four on the way."""
+
+        def __init__(self) -> None:
+            self.stats = WriterStats()
+            self.records: list[Outgoing] = []
+
+        def write(self, records: list[Outgoing]) -> None:
+            self.records += records
+
+        def flush(self, timeout_s: float) -> None:
+            self.stats.acknowledged += 5
+            refused, waiting = self.records[5], self.records[6:]
+            raise DeliveryError("5 records", [(refused, "TimeoutError: of 17 ms")], len(waiting), waiting)
+
+    rows = _rows(10)
+    writer: Any = Half()
+    outcome = Sender(writer, Pacer(ManualClock()), pause=lambda seconds: False, timeout_s=1.0).send(rows)
+    assert (outcome.sent, outcome.acknowledged, outcome.failed) == (10, 5, 5)
+    assert outcome.left == [record for _, record in rows[5:]]
+    assert outcome.reasons == {"TimeoutError": 1, "not confirmed within 1 s": 4}

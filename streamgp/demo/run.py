@@ -174,7 +174,7 @@ def _details(network: Network) -> dict[str, Any]:
     return {
         "seed": plan.seed,
         "attack_from_ms": plan.attack_from_ms() if network.liars else None,
-        "scored": int(network.tally.means["local"].squared.n),
+        "scored": network.tally.means["local"].count,
     }
 
 

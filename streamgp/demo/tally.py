@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter, defaultdict, deque
-from dataclasses import dataclass, field
 from typing import final
 
 from river import stats
@@ -15,31 +15,31 @@ from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Forecast, Observation, Score, StationForecast
 
 
-@dataclass(slots=True)
 class Means:
-    """Running means of one method's scores, in standardised units."""
+    """One method's scores in standardised units; its means are exactly rounded, in whatever order scores come."""
 
-    squared: stats.Mean = field(default_factory=stats.Mean)
-    nlpd: stats.Mean = field(default_factory=stats.Mean)
-    crps: stats.Mean = field(default_factory=stats.Mean)
-    covered: stats.Mean = field(default_factory=stats.Mean)
+    def __init__(self) -> None:
+        self.squared = stats.Mean()
+        self._columns: dict[str, array[float]] = {n: array("d") for n in ("rmse", "nlpd", "crps", "coverage")}
 
     def update(self, score: Score) -> None:
         scale = score.scale or 1.0
-        self.squared.update((score.error / scale) ** 2)
-        self.nlpd.update(score.nlpd - math.log(scale))
-        self.crps.update(score.crps / scale)
-        self.covered.update(float(score.covered))
+        squared = (score.error / scale) ** 2
+        self.squared.update(squared)
+        row = (squared, score.nlpd - math.log(scale), score.crps / scale, float(score.covered))
+        for column, value in zip(self._columns.values(), row, strict=True):
+            column.append(value)
+
+    @property
+    def count(self) -> int:
+        return len(self._columns["rmse"])
 
     def as_dict(self) -> dict[str, float | None]:
-        if not self.squared.n:
-            return {"rmse": None, "nlpd": None, "crps": None, "coverage": None}
-        return {
-            "rmse": math.sqrt(self.squared.get()),
-            "nlpd": float(self.nlpd.get()),
-            "crps": float(self.crps.get()),
-            "coverage": float(self.covered.get()),
-        }
+        """RMSE, mean NLPD and CRPS, and coverage; None before the first score."""
+        if not self.count:
+            return dict.fromkeys(self._columns)
+        means: dict[str, float | None] = {n: math.fsum(c) / self.count for n, c in self._columns.items()}
+        return {**means, "rmse": math.sqrt(math.fsum(self._columns["rmse"]) / self.count)}
 
 
 @final

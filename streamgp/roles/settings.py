@@ -20,7 +20,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class ModelSettings(_Section, frozen=True, kw_only=True):
     """What a station believes: ``kind`` picks the model, the rest are its parameters."""
 
-    kind: Literal["constant"] = "constant"
+    kind: Literal["nearest", "constant"] = "nearest"
     n_neighbors: int = 32
     max_points: int | None = 20_000
     warm_up: int = 200

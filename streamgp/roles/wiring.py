@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 from streamgp.fusion.attacks import make_attack
 from streamgp.models.constant import ConstantModel
 from streamgp.models.contract import LocalModel, State
+from streamgp.models.local import EstimatorModel
+from streamgp.models.nearest import NearestNeighborGP
 from streamgp.models.station import StationModel
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door
@@ -67,8 +69,18 @@ def make_liar(
 
 
 def _local(settings: Settings, fit: bool) -> LocalModel:
-    return ConstantModel()
+    m = settings.model
+    if m.kind == "constant":
+        return ConstantModel()
+    return EstimatorModel(
+        NearestNeighborGP(
+            n_neighbors=m.n_neighbors,
+            max_points=m.max_points,
+            optimizer="lbfgs" if fit else None,
+            random_state=m.seed,
+        )
+    )
 
 
 def _load(settings: Settings, state: State) -> LocalModel:
-    return ConstantModel.from_state(state)
+    return ConstantModel.from_state(state) if settings.model.kind == "constant" else EstimatorModel.from_state(state)

@@ -28,7 +28,8 @@ VERSION = 1
 class StationModel:
     """A series of readings, learned as they come.
 
-    During the warm-up readings are kept as they are, and cadence and scale follow them; a provisional model
+    During the warm-up readings are kept as they are, and cadence and scale follow them (the scale each time that
+    there are a tenth more); a provisional model
     with the hyperparameters as given answers for them. At its end cadence and scale are fixed, hyperparameters
     are fitted, and from then on each reading is learned once.
 
@@ -98,9 +99,14 @@ class StationModel:
         settings = replace(self._settings, cadence_ms=self._given_ms or _cadence(early))
         known = settings == self._settings
         rows = [*self._rows, self._raw(self._features, early[-1])] if known else self._replay(early, settings)
-        shift, scale = _scale_of(early)
-        model = None
-        if len(early) >= self._warm_up:
+        warm, model = len(early) >= self._warm_up, None
+        shift, scale = self._shift, self._scale
+        if warm or _refreshes(len(early)):
+            shift, scale = _scale_of(early)
+        elif known and self._model is not None:
+            model = self._model
+            self._teach(model, rows[-1:], shift, scale)
+        if warm:
             model = self._fitted(rows, shift, scale, fit=True)
         if known:
             self._features.observe(time_ms, x, y)
@@ -109,7 +115,7 @@ class StationModel:
             for reading in early:
                 self._features.observe(*reading)
         self._settings, self._shift, self._scale, self._model = settings, shift, scale, model
-        self._early, self._rows = (early, rows) if model is None else (None, [])
+        self._early, self._rows = (None, []) if warm else (early, rows)
 
     def _raw(self, features: FeatureMap, reading: Reading) -> tuple[Array, float] | None:
         """The row of a reading in physical units, and its y; None while lags are not full."""
@@ -126,13 +132,18 @@ class StationModel:
 
     def _fitted(self, rows: list[tuple[Array, float] | None], shift: float, scale: float, *, fit: bool) -> LocalModel:
         """A model that has learned these rows, standardised."""
-        model, full = self._make(fit), [row for row in rows if row is not None]
+        model = self._make(fit)
+        self._teach(model, rows, shift, scale)
+        return model
+
+    def _teach(self, model: LocalModel, rows: list[tuple[Array, float] | None], shift: float, scale: float) -> None:
+        """Let a model learn rows, standardised."""
+        full = [row for row in rows if row is not None]
         if full:
             Z, y = np.array([z for z, _ in full]), np.array([y for _, y in full])
             own = len(self._settings.lags) + len(self._settings.averages)  # the columns in units of y
             Z[:, :own] = (Z[:, :own] - shift) / scale
             model.learn(Z, (y - shift) / scale)
-        return model
 
     def _learn(self, time_ms: int, x: Mapping[str, float | None], y: float) -> None:
         if self._features.last_ms is not None and time_ms <= self._features.last_ms:
@@ -186,7 +197,7 @@ class StationModel:
         return self._current().predict(Z)
 
     def _current(self) -> LocalModel:
-        if self._model is None:  # during the warm-up, once a reading
+        if self._model is None:  # during the warm-up, after the scale has changed
             self._model = self._fitted(self._rows, self._shift, self._scale, fit=False)
         return self._model
 
@@ -228,6 +239,14 @@ class StationModel:
         self._early, self._shift, self._scale = readings, shift, scale
         self._features, self._model = features, model
         self._rows = [] if readings is None else self._replay(readings, self._settings)
+
+
+def _refreshes(count: int) -> bool:
+    """Whether the scale follows the readings at this one of the warm-up: all of the first, then a tenth more each."""
+    at = 1
+    while at < count:
+        at = max(at + 1, at * 11 // 10)
+    return at == count
 
 
 def _scale_of(readings: list[Reading]) -> tuple[float, float]:

@@ -93,8 +93,7 @@ class BlockCholesky:
             L = safe_cholesky(work.pop((k, k))).L
             rows = [work.pop((i, k), None) for i in below]
             filled = [
-                np.zeros((self.sizes[i], self.sizes[k])) if r is None else r
-                for i, r in zip(below, rows, strict=True)
+                np.zeros((self.sizes[i], self.sizes[k])) if r is None else r for i, r in zip(below, rows, strict=True)
             ]
             B = np.concatenate(filled) if filled else np.zeros((0, self.sizes[k]))
             B = solve_lower(L, B.T).T if len(B) else B

@@ -154,9 +154,7 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     # -- prediction
 
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, latent: bool = False, return_cov: bool = False
-    ) -> Any:
+    def predict(self, X: ArrayLike, return_std: bool = False, latent: bool = False, return_cov: bool = False) -> Any:
         """Mean of y at X (m, d); of the latent function with ``latent``.
 
         Parameters

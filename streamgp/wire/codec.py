@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import re
 from typing import Any, TypeVar
@@ -10,6 +12,7 @@ import msgspec
 
 from streamgp.errors import DecodeError, EncodeError
 from streamgp.wire.records import SCHEMA_VERSION, TOPICS, Record
+from streamgp.wire.shapes import check_shapes
 
 R = TypeVar("R", bound=Record)
 
@@ -44,7 +47,14 @@ def decode(data: bytes | None, kind: type[R]) -> R:
     Raises
     ------
     DecodeError
-        For anything else: no JSON, a missing field, a wrong type, a number that is not finite, an unknown ``v``.
+        For anything else: no JSON, a missing field, a wrong type, a number that is not finite, arrays that do not
+        fit each other, an unknown ``v``. Never any other error, whatever the bytes are.
+
+    Examples
+    --------
+    >>> decode(b'{"v":1,"station":"A","time_ms":5,"y":NaN}', TOPICS["observations"])
+    Traceback (most recent call last):
+    streamgp.errors.DecodeError: y: not a finite number
     """
     if data is None:
         raise DecodeError("no value (tombstone)")
@@ -56,9 +66,10 @@ def decode(data: bytes | None, kind: type[R]) -> R:
     except msgspec.ValidationError as error:
         raise _named(error, data) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(f"unknown format: {error}") from error
+        raise _unreadable(error, data) from error
     if record.v != SCHEMA_VERSION:
-        raise DecodeError(f"unknown schema version {record.v}, this release reads {SCHEMA_VERSION}", "v")
+        raise _unknown_version(record.v)
+    check_shapes(record)
     return record
 
 
@@ -67,14 +78,22 @@ def decode_topic(data: bytes | None, suffix: str) -> Record:
     return decode(data, TOPICS[suffix])
 
 
+class _Version(msgspec.Struct):
+    v: Any = SCHEMA_VERSION
+
+
+def _unknown_version(version: object) -> DecodeError:
+    return DecodeError(f"unknown schema version {str(version)[:40]!r}, this release reads {SCHEMA_VERSION}", "v")
+
+
 def _named(error: msgspec.ValidationError, data: bytes) -> DecodeError:
     """The same complaint with its field apart, or the unknown version that explains it."""
     try:
-        version = msgspec.json.decode(data).get("v", SCHEMA_VERSION)
-    except (msgspec.DecodeError, AttributeError, UnicodeDecodeError):
+        version = msgspec.json.decode(data, type=_Version).v
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         version = SCHEMA_VERSION
     if version != SCHEMA_VERSION:
-        return DecodeError(f"unknown schema version {version!r}, this release reads {SCHEMA_VERSION}", "v")
+        return _unknown_version(version)
     text = str(error)
     where = _AT.search(text)
     if where is None:
@@ -83,13 +102,39 @@ def _named(error: msgspec.ValidationError, data: bytes) -> DecodeError:
     return DecodeError(_AT.sub("", text), where.group(1))
 
 
+def _unreadable(error: Exception, data: bytes) -> DecodeError:
+    """No JSON. Python and others write NaN and infinity all the same: those are named."""
+    found: list[str] = []
+    with contextlib.suppress(ValueError, RecursionError):
+        _find_constants(json.loads(data, parse_constant=_Constant), "", found)
+    if found:
+        return DecodeError("not a finite number", found[0])
+    return DecodeError(f"unknown format: {error}")
+
+
+class _Constant(str):
+    """A NaN or an infinity, by its name."""
+
+
+def _find_constants(value: object, path: str, found: list[str]) -> None:
+    if isinstance(value, _Constant):
+        found.append(path)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            _find_constants(inner, f"{path}.{name}" if path else name, found)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _find_constants(inner, f"{path}[{index}]", found)
+
+
 def _finite(value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
-    if isinstance(value, (str, int)) or value is None:
-        return True
     if isinstance(value, tuple):
-        return all(map(_finite, value))
+        try:
+            return all(map(math.isfinite, value))
+        except (TypeError, OverflowError):  # not numbers alone
+            return all(map(_finite, value))
     if isinstance(value, dict):
         return all(map(_finite, value.values()))
     if isinstance(value, msgspec.Struct):

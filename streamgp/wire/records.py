@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 SCHEMA_VERSION = 1
 
 Status: TypeAlias = Literal["ok", "no_quorum", "degraded"]
 Source: TypeAlias = Literal["cloud", "local"]
 Row: TypeAlias = tuple[float, ...]
+#: a station, a query: names are keys of Kafka records too, so they are never empty and never endless
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+#: ms since 1970 UTC, within what every JSON reader holds exactly
+TimeMs: TypeAlias = Annotated[int, Meta(ge=-(2**53), le=2**53)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
+Values: TypeAlias = Annotated[tuple[float | None, ...], Meta(min_length=1)]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +39,10 @@ class Observation(Record, frozen=True, kw_only=True):
     ``unit`` names the unit of y where the station tells it; it is left out of the JSON otherwise.
     """
 
-    station: str
-    time_ms: int
+    station: Name
+    time_ms: TimeMs
     x: dict[str, float | None] = {}
-    y: float | tuple[float | None, ...]
+    y: float | Values
     unit: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -47,10 +54,10 @@ class Query(Record, frozen=True, kw_only=True):
     ``innovation`` is the standardised error of the asker's own last forecast, null where unknown.
     """
 
-    id: str
-    station: str | None = None
-    time_ms: int
-    target_ms: int
+    id: Name
+    station: Name | None = None
+    time_ms: TimeMs
+    target_ms: TimeMs
     points: tuple[Row, ...]
     scale: Scale | None = None
     innovation: float | None = None
@@ -64,9 +71,9 @@ class Progress(Record, frozen=True, kw_only=True):
     the station leaves.
     """
 
-    station: str
-    time_ms: int | None
-    queries: tuple[str, ...] = ()
+    station: Name
+    time_ms: TimeMs | None
+    queries: tuple[Name, ...] = ()
     state: Literal["busy", "idle", "gone"] = "busy"
 
 
@@ -77,13 +84,13 @@ class Prediction(Record, frozen=True, kw_only=True):
     there and has nothing to say answers with empty arrays and says why in ``abstained``.
     """
 
-    query_id: str
-    agent: str
-    time_ms: int
+    query_id: Name
+    agent: Name
+    time_ms: TimeMs
     mean: Row
     variance: Row
     noise_variance: Row
-    learned: int
+    learned: Count
     abstained: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -95,21 +102,21 @@ class Forecast(Record, frozen=True, kw_only=True):
     ``refused`` those whose answer was not usable. ``untrimmed_*`` is the product of all usable answers.
     """
 
-    query_id: str
-    station: str | None
-    time_ms: int
-    target_ms: int
+    query_id: Name
+    station: Name | None
+    time_ms: TimeMs
+    target_ms: TimeMs
     mean: Row | None
     variance: Row | None
     noise_variance: Row | None
-    kept: tuple[int, ...]
-    trimmed: tuple[str, ...]
-    missing: tuple[str, ...]
-    refused: tuple[str, ...] = ()
+    kept: tuple[Count, ...]
+    trimmed: tuple[Name, ...]
+    missing: tuple[Name, ...]
+    refused: tuple[Name, ...] = ()
     status: Status
     rule: str = "trimmed_poe"
-    n_trim: int = 0
-    answers: int = 0
+    n_trim: Count = 0
+    answers: Count = 0
     untrimmed_mean: Row | None = None
     untrimmed_variance: Row | None = None
     untrimmed_noise_variance: Row | None = None
@@ -122,23 +129,23 @@ class StationForecast(Record, frozen=True, kw_only=True):
     last observation behind it.
     """
 
-    query_id: str
-    station: str
-    time_ms: int
-    target_ms: int
+    query_id: Name
+    station: Name
+    time_ms: TimeMs
+    target_ms: TimeMs
     mean: Row
     variance: Row
     noise_variance: Row
-    kept: tuple[int, ...]
-    trimmed: tuple[str, ...]
-    missing: tuple[str, ...]
+    kept: tuple[Count, ...]
+    trimmed: tuple[Name, ...]
+    missing: tuple[Name, ...]
     status: Status
     source: tuple[Source, ...]
     choice: str = "eq8"
     local_mean: Row = ()
     local_variance: Row = ()
     local_noise_variance: Row = ()
-    learned_ms: int | None = None
+    learned_ms: TimeMs | None = None
 
 
 class Score(Record, frozen=True, kw_only=True):
@@ -148,9 +155,9 @@ class Score(Record, frozen=True, kw_only=True):
     90% band. ``scale`` is the asker's standard deviation of y: divide by it to compare stations.
     """
 
-    station: str
-    query_id: str
-    target_ms: int
+    station: Name
+    query_id: Name
+    target_ms: TimeMs
     method: str
     y: float
     mean: float
@@ -166,25 +173,25 @@ class Score(Record, frozen=True, kw_only=True):
 class Update(Record, frozen=True, kw_only=True):
     """A client's summary of the shared block in one round of the hierarchical model; never a row of data."""
 
-    run: str
-    round: int
-    client: str
-    time_ms: int
-    rows: int
+    run: Name
+    round: Count
+    client: Name
+    time_ms: TimeMs
+    rows: Count
     arrays: dict[str, tuple[float, ...]]
-    shapes: dict[str, tuple[int, ...]]
+    shapes: dict[str, tuple[Count, ...]]
 
 
 class GlobalState(Record, frozen=True, kw_only=True):
     """The shared block after a round, from the server to every client."""
 
-    run: str
-    round: int
-    time_ms: int
+    run: Name
+    round: Count
+    time_ms: TimeMs
     status: str
-    clients: tuple[str, ...]
+    clients: tuple[Name, ...]
     arrays: dict[str, tuple[float, ...]]
-    shapes: dict[str, tuple[int, ...]]
+    shapes: dict[str, tuple[Count, ...]]
 
 
 #: topic suffix -> record type; a topic's full name is ``{prefix}.{suffix}``

@@ -16,9 +16,7 @@ def block_matrix(seed, n_blocks=8):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 5, size=n_blocks)
     ends = np.cumsum([0, *sizes])
-    cliques = [tuple(rng.choice(n_blocks, 3, replace=False)) for _ in range(n_blocks)] + [
-        (i,) for i in range(n_blocks)
-    ]
+    cliques = [tuple(rng.choice(n_blocks, 3, replace=False)) for _ in range(n_blocks)] + [(i,) for i in range(n_blocks)]
     A = np.zeros((ends[-1], ends[-1]))
     for clique in cliques:
         at = np.concatenate([np.arange(ends[i], ends[i + 1]) for i in clique])

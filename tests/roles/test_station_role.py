@@ -225,7 +225,7 @@ def test_records_that_cannot_be_used_become_dead_letters_with_their_origin() -> 
     feeder = Feeder(role_of())
     feeder.days(1.0)
     bad = [
-        (b'{"v":1,"station":"A","time_ms":86400000,"y":NaN}', "", "unknown format"),
+        (b'{"v":1,"station":"A","time_ms":86400000,"y":NaN}', "y", "not a finite number"),
         (b'{"v":1,"station":"A","time_ms":86400000,"y":1e400}', "y", "Number out of range"),
         (b"\x80\x04K\x01.", "", "unknown format"),
         (b'{"v":1,"station":"A","time_ms":86400000}', "y", "missing"),

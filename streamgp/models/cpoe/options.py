@@ -66,15 +66,11 @@ class Options:
         if not (np.isfinite(self.noise_variance) and self.noise_variance > 0.0):
             raise SettingsError(f"noise_variance must be positive and finite, got {self.noise_variance}")
         if self.predecessors not in PREDECESSORS:
-            raise SettingsError(
-                f"predecessors must be one of {', '.join(PREDECESSORS)}, got {self.predecessors!r}"
-            )
+            raise SettingsError(f"predecessors must be one of {', '.join(PREDECESSORS)}, got {self.predecessors!r}")
         if self.optimizer not in (None, "lbfgs", "adam"):
             raise SettingsError(f"optimizer must be 'lbfgs', 'adam' or None, got {self.optimizer!r}")
         if self.max_experts is not None and self.max_experts < self.correlation:
-            raise SettingsError(
-                f"max_experts ({self.max_experts}) must be at least correlation ({self.correlation})"
-            )
+            raise SettingsError(f"max_experts ({self.max_experts}) must be at least correlation ({self.correlation})")
         Approximation(self.approximation, self.alpha)
 
     @property

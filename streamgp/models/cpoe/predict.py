@@ -97,9 +97,7 @@ def predict(
     for start in range(0, len(X), CHUNK):
         part = X[start : start + CHUNK]
         chosen = locator.nearest(part, count)
-        means, variances, prior = local_predictions(
-            model, experts, regions, beliefs=beliefs, X=part, chosen=chosen
-        )
+        means, variances, prior = local_predictions(model, experts, regions, beliefs=beliefs, X=part, chosen=chosen)
         parts.append(aggregate(means, variances, prior_variance=prior, sharpness=Z))
     return Aggregate(
         np.concatenate([p.mean for p in parts]),

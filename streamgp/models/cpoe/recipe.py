@@ -67,9 +67,7 @@ def unit_offset(y: Array, n: int) -> float:
     return -0.5 * n * y.shape[1] * float(np.log(power)) if power > 0.0 else 0.0
 
 
-def _stages(
-    options: Options, X: Array, y: Array, *, rng: np.random.Generator
-) -> Iterator[tuple[Evaluate, int, int]]:
+def _stages(options: Options, X: Array, y: Array, *, rng: np.random.Generator) -> Iterator[tuple[Evaluate, int, int]]:
     """Evidence of a subset, iterations to spend on it, and its rows."""
     for n, iterations in SUBSETS:
         if 2 * n <= len(X):

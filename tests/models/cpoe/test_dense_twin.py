@@ -45,9 +45,7 @@ def test_every_rule_correlation_and_sparsity(rule, C, gamma):
     assert_equals_twin(model, X, y)
 
 
-@pytest.mark.parametrize(
-    ("name", "rule", "q"), [*itertools.product(APPROXIMATIONS, ("clique", "nearest"), (1, 2))]
-)
+@pytest.mark.parametrize(("name", "rule", "q"), [*itertools.product(APPROXIMATIONS, ("clique", "nearest"), (1, 2))])
 def test_every_line_of_table_5(name, rule, q):
     X, y = make_data(70, q=q, seed=1)
     model = fitted(

@@ -142,7 +142,6 @@ def test_gradient_is_the_slope_of_the_evidence(name, rule, gamma):
     _, gradient = evaluate(hyper)
     step = 1e-4
     slopes = [
-        (evaluate(hyper.at(t + step * e))[0] - evaluate(hyper.at(t - step * e))[0]) / (2 * step)
-        for e in np.eye(len(t))
+        (evaluate(hyper.at(t + step * e))[0] - evaluate(hyper.at(t - step * e))[0]) / (2 * step) for e in np.eye(len(t))
     ]
     np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-5)

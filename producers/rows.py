@@ -153,12 +153,23 @@ class ParquetRows:
 
     def __iter__(self) -> Iterator[Row]:
         line = 0
-        with pyarrow.parquet.ParquetFile(self._path) as file:
-            for batch in file.iter_batches(_BATCH):
-                columns = [column.to_pylist() for column in batch.columns]
-                for values in zip(*columns, strict=True):
-                    line += 1
-                    yield Row(line, dict(zip(self.names, values, strict=True)))
+        try:
+            with pyarrow.parquet.ParquetFile(self._path) as file:
+                for batch in file.iter_batches(_BATCH):
+                    columns = [_microseconds(column).to_pylist() for column in batch.columns]
+                    for values in zip(*columns, strict=True):
+                        line += 1
+                        yield Row(line, dict(zip(self.names, values, strict=True)))
+        except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
+            yield Row(line + 1, {}, f"the file is damaged: {error}")
+
+
+def _microseconds(column: Any) -> Any:
+    """Times in ns as us: Python's own have no more."""
+    kind = column.type
+    if pyarrow.types.is_timestamp(kind) and kind.unit == "ns":
+        return column.cast(pyarrow.timestamp("us", tz=kind.tz), safe=False)
+    return column
 
 
 def is_single_precision(source: RowSource, column: str) -> bool:

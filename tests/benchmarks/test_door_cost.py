@@ -17,9 +17,9 @@ def test_the_door_costs_under_five_microseconds_a_record() -> None:
         for i in range(100_000)
     ]
     door = Door()
-    start = time.perf_counter()
+    start = time.process_time()
     for record in records:
         door.check(record, 10**12)
-    cost_us = (time.perf_counter() - start) * 1e6 / len(records)
+    cost_us = (time.process_time() - start) * 1e6 / len(records)
     print(f"door: {cost_us:.2f} us a record")
     assert cost_us < 5.0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import random
+import tempfile
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.cells import NotANumberError, number
@@ -287,9 +289,6 @@ def test_no_numbers(cell: object) -> None:
 def test_any_dialect_comes_back(values: list[float], delimiter: str, decimal: str, bom: bool, seed: int) -> None:
     """R72: written in any dialect, with some cells missing, the file reads as what was written."""
     rng = random.Random(seed)
-    import io
-    import tempfile
-
     out = io.StringIO()
     writer = csv.writer(out, delimiter=delimiter)
     writer.writerow(["time", "station", "v"])
@@ -304,6 +303,48 @@ def test_any_dialect_comes_back(values: list[float], delimiter: str, decimal: st
         content, _ = _read(Path(folder), out.getvalue().encode("utf-8-sig" if bom else "utf-8"))
     assert [o.y for o in content.observations] == kept
     assert {o.station for o in content.observations} == {"Ä"}
+
+
+_WHOLE = (
+    b"\xef\xbb\xbfstation;time;pm25\r\nA;2024-03-01 17:00;12,5\r\nA;2024-03-01 18:00;1.234,5\r\n",
+    b"time,v,w\n1709315512,1,2\n1709315572,NA,3\n",
+    b'{"station":"A","time_ms":1709315512000,"x":{"t":1.5},"y":2.5}\n{"station":"A","time_ms":5,"x":{},"y":[1,null]}\n',
+    b'[{"time":"2024-01-01","value":1},{"time":"2024-01-02","value":2}]',
+    b"date,DUB,MAL\n1961-01-01,1,2\n01/02/2024,3,4\n",
+    gzip.compress(b"Date;Time;v\n01.03.2024;17:00;1\n" * 40),
+)
+_TOKENS = (b'"', b",", b";", b"\n", b"\x00", b"NaN", b"1e999", b"\xff", b"{", b"]", b"null", b"9" * 30, b"2024-13-45")
+
+
+@settings(deadline=None, max_examples=300)
+@given(whole=st.sampled_from(_WHOLE), seed=st.integers(0, 2**32 - 1), zone=st.sampled_from(["UTC", "America/Denver"]))
+def test_whatever_is_in_a_file_it_is_read_in_order_or_refused(whole: bytes, seed: int, zone: str) -> None:
+    rng, data = random.Random(seed), bytearray(whole)
+    for _ in range(rng.randint(1, 6)):
+        at = rng.randrange(len(data) + 1)
+        cut = rng.choice((0, 0, 1, 12))
+        data[at : at + cut] = rng.choice((*_TOKENS, bytes([rng.randrange(256)]), bytes(data[:20])))
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            content, _ = _read(Path(folder), bytes(data), options=FileOptions(zone=zone))
+        except DatasetError:
+            return
+    for observation in content.observations:
+        encode(observation)
+    times = [observation.time_ms for observation in content.observations]
+    assert times == sorted(times)
+
+
+def test_a_damaged_parquet_file_is_told_and_times_in_ns_are_read(tmp_path: Path) -> None:
+    times = pa.array([1_709_312_400_000_000_001, 1_709_316_000_000_000_999], pa.timestamp("ns"))
+    pq.write_table(pa.table({"time": times, "v": [1.0, 2.0]}), tmp_path / "a.parquet")
+    assert [o.time_ms for o in read_file(tmp_path / "a.parquet").observations] == [T0, T0 + HOUR]
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[20:60] = b"\x00" * 40
+    (tmp_path / "b.parquet").write_bytes(bytes(data))
+    damaged = read_file(tmp_path / "b.parquet")
+    assert (damaged.observations, damaged.skipped) == ([], {"broken row": 1})
+    assert "damaged" in damaged.faults[0].field
 
 
 def test_encodings() -> None:

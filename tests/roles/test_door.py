@@ -53,9 +53,9 @@ def test_honest_sets_that_ship_pass_whole(name: str) -> None:
 def test_beijing_passes_whole(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMGP_DATA", str(DATA))
     door = Door(DoorSettings(outputs=target.count(",") + 1))
-    for record in observations("beijing-air", target=target, limit=150_000):
+    for record in observations("beijing-air", target=target, limit=60_000):
         door.check(record, T0)
-    assert door.total() == Counter(accepted=150_000)
+    assert door.total() == Counter(accepted=60_000)
 
 
 def test_a_record_that_passes_untouched_is_the_same_object() -> None:

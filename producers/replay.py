@@ -64,7 +64,8 @@ def command(
     if as_json:
         click.echo(json.dumps({"read": load.count, **report.as_object(outcome, **facts)}))
     else:
-        click.echo(report.as_text(outcome, **facts) if not given["dry_run"] else f"read {load.count}, nothing sent")
+        dry = f"read {load.count}, nothing sent; " if given["dry_run"] else ""
+        click.echo(dry + report.as_text(outcome, **facts))
     if outcome.left and given["resume"] is None:
         _tell("--resume FILE would have kept them for another try")
     sys.exit(130 if outcome.stopped and not outcome.failed else 1 if outcome.failed else 0)

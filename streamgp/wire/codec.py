@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -35,7 +36,7 @@ def encode(record: Record) -> bytes:
     except (TypeError, ValueError) as error:
         raise EncodeError(f"{type(record).__name__}: {error}") from error
     if b"null" in data:  # where a number that is not finite would have gone
-        for name in record.__struct_fields__:
+        for name in _number_fields(type(record)):
             if not _finite(getattr(record, name)):
                 raise EncodeError(f"{type(record).__name__}.{name} holds a number that is not finite")
     return data
@@ -127,16 +128,28 @@ def _find_constants(value: object, path: str, found: list[str]) -> None:
             _find_constants(inner, f"{path}[{index}]", found)
 
 
+@cache
+def _number_fields(kind: type[Record]) -> tuple[str, ...]:
+    """The fields of a record that may hold numbers with a fraction, by themselves or inside."""
+    info = msgspec.inspect.type_info(kind)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return tuple(field.name for field in info.fields if "FloatType" in repr(field.type))
+
+
 def _finite(value: object) -> bool:
+    """Whether no number in it is a NaN or an infinity."""
+    if value is None:
+        return True
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, tuple):
-        try:
-            return all(map(math.isfinite, value))
-        except (TypeError, OverflowError):  # not numbers alone
-            return all(map(_finite, value))
+        if value and type(value[0]) is float:
+            try:
+                return all(map(math.isfinite, value))
+            except TypeError:  # some are null
+                pass
+        return all(map(_finite, value))
     if isinstance(value, dict):
         return all(map(_finite, value.values()))
-    if isinstance(value, msgspec.Struct):
-        return all(_finite(getattr(value, name)) for name in value.__struct_fields__)
-    return True
+    fields = getattr(value, "__struct_fields__", ())
+    return all(_finite(getattr(value, name)) for name in fields)

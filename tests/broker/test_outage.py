@@ -13,7 +13,7 @@ import pytest
 from streamgp.errors import BrokerUnavailableError, DeliveryError
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Message, Outgoing, Reader, Subscription, TopicSpec
-from tests.broker.conftest import OwnBroker
+from tests.brokers import OwnBroker
 
 #: stated bound: reading and writing go on this long after the broker serves again
 RECOVERY_S = 6.0

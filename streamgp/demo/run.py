@@ -66,10 +66,10 @@ class Network:
         return all(a.resting for a in self.agents.values()) and sent == sum(a.handled for a in self.agents.values())
 
 
-def run_embedded(plan: Plan, tick: Callable[[Tally], None]) -> Result:
-    """The whole network in this thread over a :class:`MemoryLog`, without ever waiting."""
+def run_embedded(plan: Plan, tick: Callable[[Tally], None], *, log: MemoryLog | None = None) -> Result:
+    """The whole network in this thread over a :class:`MemoryLog` (a new one by default), without ever waiting."""
     network = Network(plan)
-    log = MemoryLog()
+    log = log or MemoryLog()
     log.create_topics(topic_plan(network.settings.prefix))
     started = time.monotonic()
     log.writer().write(network.outgoing())

@@ -35,18 +35,31 @@ def draw(tally: Tally, path: Path, *, unit: str, attack_from_ms: int | None, wee
         Of the finished run.
     path
         Where to; the folder exists.
-    week
-        How many of the last forecasts of one honest station are shown: of the one that the choice helped most.
     attack_from_ms
         Event time at which the lying began; marked in the running error.
+    week
+        How many forecasts in a row are shown, of the station that the choice helped most: those in which the
+        cloud changed most.
     """
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    above, below = figure.subplots(2, 1)
+    figure = Figure(figsize=(11, 10), layout="constrained")
+    above, middle, below = figure.subplots(3, 1, height_ratios=(3, 2, 2))
     station = _most_helped(tally)
     if station is not None:
-        _week(above, list(tally.rows[station])[-week:], station, unit)
-    _running(below, tally, attack_from_ms)
+        _week(above, _liveliest(list(tally.rows[station]), week), station, unit)
+    believed = [m for m in tally.curve if m != "cloud_untrimmed"]
+    _running(middle, tally, believed, attack_from_ms, "Honest stations: the error of each method so far")
+    _running(below, tally, list(tally.curve), attack_from_ms, "The same, with what would have been believed untrimmed")
+    below.set_yscale("log")
     figure.savefig(path, dpi=130)
+
+
+def _liveliest(rows: list[dict[str, Score]], week: int) -> list[dict[str, Score]]:
+    """The ``week`` scores in a row in which chosen and local differ most."""
+    moved = np.array([abs(r["chosen"].mean - r["local"].mean) for r in rows])
+    if len(rows) <= week:
+        return rows
+    at = int(np.argmax(np.convolve(moved, np.ones(week), mode="valid")))
+    return rows[at : at + week]
 
 
 def _most_helped(tally: Tally) -> str | None:
@@ -66,26 +79,25 @@ def _week(axes: Axes, rows: list[dict[str, Score]], station: str, unit: str) -> 
         x = np.arange(len(rows)) + offset
         axes.errorbar(x, mean, half, fmt=marker, capsize=4, label=f"{LABELS[method]}, 90% band", color=_COLOURS[method])
     axes.plot(np.arange(len(rows)), [r["local"].y for r in rows], "k*", markersize=11, label="observed")
-    axes.set_xticks(np.arange(len(rows)), [f"{t:%a %d %b}" for t in times])
+    axes.set_xticks(np.arange(len(rows)), [f"{t:%d %b %Y}" for t in times])
     axes.set_ylabel(unit)
-    axes.set_title(f"{station}: the last {len(rows)} forecasts, made one step ahead")
+    axes.set_title(f"{station}: {len(rows)} forecasts in a row, each made one step ahead")
     axes.legend(loc="upper left", ncols=3)
 
 
-def _running(axes: Axes, tally: Tally, attack_from_ms: int | None) -> None:
-    for method, points in tally.curve.items():
-        if points:
-            times = [t / _DAY_MS for t, _ in points]
-            axes.plot(times, [e for _, e in points], label=LABELS[method], color=_COLOURS[method])
+def _running(axes: Axes, tally: Tally, methods: list[str], attack_from_ms: int | None, title: str) -> None:
+    for method in methods:
+        points = tally.curve[method]
+        times = [t / _DAY_MS for t, _ in points]
+        axes.plot(times, [e for _, e in points], label=LABELS[method], color=_COLOURS[method])
     axes.xaxis_date()
     if attack_from_ms is not None:
         at = attack_from_ms / _DAY_MS
         axes.axvline(at, color="k", linestyle="--", linewidth=1)
-        axes.annotate("the lying begins", (at, 1.0), xycoords=("data", "axes fraction"), va="top")
-    axes.set_yscale("log")
-    axes.set_ylabel("running RMSE, standardised")
-    axes.set_title("Honest stations: the error of each method so far")
-    axes.legend(ncols=3)
+        axes.annotate(" the lying begins", (at, 0.97), xycoords=("data", "axes fraction"), va="top")
+    axes.set_ylabel("RMSE, standardised")
+    axes.set_title(title)
+    axes.legend(ncols=5, fontsize="small")
 
 
 def _when(time_ms: int) -> datetime:

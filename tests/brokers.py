@@ -28,6 +28,7 @@ class OwnBroker:
         self.folder = folder
         self.address = ""
         self.pid = 0
+        self.extra: dict[str, str] = {}
 
     def start(self) -> str:
         done = self._call("start", "--json", *(["--port", self.address.rpartition(":")[2]] if self.address else []))

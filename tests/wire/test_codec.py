@@ -185,7 +185,7 @@ def damaged(draw: st.DrawFn) -> tuple[bytes, type[Record]]:
     return bytes(data), kind
 
 
-@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 def test_damaged_bytes_are_a_valid_record_or_a_decode_error(case: tuple[bytes, type[Record]]) -> None:
     """C13, C43, R30, R65: nothing else may come out of it, and nothing that is not finite."""
@@ -196,7 +196,7 @@ def test_damaged_bytes_are_a_valid_record_or_a_decode_error(case: tuple[bytes, t
         assert decode(encode(record), kind) == record
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.binary(max_size=80), st.sampled_from(sorted(TOPICS)))
 def test_any_bytes_at_all(data: bytes, suffix: str) -> None:
     record = decoded(data, TOPICS[suffix])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from consumers.options import fail, log_to_stderr, settings_of, shared
+from consumers.options import fail, keeping, log_to_stderr, settings_of, shared, with_state
 from consumers.processes import serve
 from streamgp.errors import SettingsError
 from streamgp.fusion.attacks import KINDS
@@ -15,6 +15,7 @@ from streamgp.roles.wiring import agent_role, make_liar
 
 @click.command("agent")
 @shared
+@keeping
 @click.option("--station", required=True, metavar="NAME", help="The station, as the observations name it.")
 @click.option("--attack", type=click.Choice(KINDS), help="Be hostile: for demos and tests.")
 @click.option("--attack-from", type=int, metavar="MS", help="Event time (ms since 1970) at which the lying begins.")
@@ -24,6 +25,8 @@ def command(
     broker: str | None,
     prefix: str | None,
     settings_file: Path | None,
+    state: str | None,
+    fresh: bool,
     station: str,
     attack: str | None,
     attack_from: int | None,
@@ -36,14 +39,15 @@ def command(
     5 s of SIGTERM. Start it before or after the broker, the other agents and the cloud.
     """
     log_to_stderr()
-    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state)
     if not station.strip():
         fail(SettingsError("--station must not be empty"))
     liar = None
     if attack is not None:
         liar = make_liar(attack, station, seed=seed, from_ms=attack_from, accomplices=accomplices)
     role = agent_role(settings, station, liar=liar)
-    serve("agent", role, settings, station=station, also=("predictions",) if liar and liar.listens else ())
+    also = ("predictions",) if liar and liar.listens else ()
+    serve("agent", role, settings, station=station, also=also, fresh=fresh)
 
 
 if __name__ == "__main__":

@@ -6,21 +6,22 @@ from pathlib import Path
 
 import click
 
-from consumers.options import log_to_stderr, settings_of, shared
+from consumers.options import keeping, log_to_stderr, settings_of, shared, with_state
 from consumers.processes import serve
 from streamgp.roles.cloud import CloudRole
 
 
 @click.command("cloud")
 @shared
-def command(broker: str | None, prefix: str | None, settings_file: Path | None) -> None:
+@keeping
+def command(broker: str | None, prefix: str | None, settings_file: Path | None, state: str | None, fresh: bool) -> None:
     """Fuse the answers to each query by the trimmed product of experts and publish the forecasts.
 
     A window closes when every known agent has answered, or at its deadline. Stops within 5 s of SIGTERM.
     """
     log_to_stderr()
-    settings = settings_of(settings_file, broker=broker, prefix=prefix)
-    serve("cloud", CloudRole(settings), settings)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state)
+    serve("cloud", CloudRole(settings), settings, fresh=fresh)
 
 
 if __name__ == "__main__":

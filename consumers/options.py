@@ -9,14 +9,22 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import click
+from msgspec.structs import replace
 
-from streamgp.errors import BrokerUnavailableError, FencedError, SettingsError, StreamGPError, TopicMissingError
+from streamgp.errors import (
+    BrokerUnavailableError,
+    CheckpointError,
+    FencedError,
+    SettingsError,
+    StreamGPError,
+    TopicMissingError,
+)
 from streamgp.roles.settings import Settings, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: exit codes that mean something; 1 is everything else that went wrong, 2 is click's: wrong use
-EXIT = {SettingsError: 3, TopicMissingError: 4, BrokerUnavailableError: 5, FencedError: 6}
+EXIT = {SettingsError: 3, TopicMissingError: 4, BrokerUnavailableError: 5, FencedError: 6, CheckpointError: 7}
 
 
 def shared(command: F) -> F:
@@ -33,6 +41,26 @@ def shared(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def keeping(command: F) -> F:
+    """The options ``--state`` and ``--fresh`` of a role whose state is kept."""
+    for option in (
+        click.option("--fresh", is_flag=True, help="Begin anew, though there is a state: everything is learned again."),
+        click.option(
+            "--state",
+            metavar="DIR|topic",
+            help="Where the state is kept: a folder, or the snapshots topic, so that the role can be moved to another "
+            "machine.  [default: a folder in the user's state home]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def with_state(settings: Settings, state: str | None) -> Settings:
+    """The settings, with the option ``--state`` put over them."""
+    return settings if state is None else replace(settings, keep=replace(settings.keep, state=state))
 
 
 def settings_of(settings_file: Path | None, *, broker: str | None, prefix: str | None) -> Settings:

@@ -8,8 +8,10 @@ import click
 
 from consumers.options import create_command, fail, needs_broker
 from streamgp.errors import StreamGPError
-from streamgp.roles.loop import Role, run, stopping
+from streamgp.roles.kept import Kept, KeptRole, Place
+from streamgp.roles.loop import stopping
 from streamgp.roles.settings import Settings
+from streamgp.roles.stores import make_store
 from streamgp.roles.wiring import Kind, subscriptions
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.kafka import KafkaLog
@@ -17,7 +19,13 @@ from streamgp.wire.topics import preflight, topic_plan
 
 
 def serve(
-    kind: Kind, role: Role, settings: Settings, *, station: str | None = None, also: tuple[str, ...] = ()
+    kind: Kind,
+    role: KeptRole,
+    settings: Settings,
+    *,
+    station: str | None = None,
+    also: tuple[str, ...] = (),
+    fresh: bool = False,
 ) -> None:
     """Run a role over Kafka until SIGTERM or SIGINT; exits with the code of what went wrong, if anything.
 
@@ -25,18 +33,29 @@ def serve(
     ----------
     also
         Suffixes of further topics to read.
+    fresh
+        Begin anew, though there was a state.
     """
-    name = " ".join(filter(None, (kind, station)))
-    log = KafkaLog(needs_broker(settings), settings.kafka)
-    reads = subscriptions(kind, settings, station=station, also=also)
+    name, keep = ".".join(filter(None, (kind, station))), settings.keep
+    clock, log = SystemClock(), KafkaLog(needs_broker(settings), settings.kafka)
+    reads = tuple(subscriptions(kind, settings, station=station, also=also))
+    place = Place(name, settings.prefix, reads, frozenset({settings.topic("queries"), settings.topic("progress")}))
     try:
         with stopping() as stop:
             preflight(
                 log, [spec.name for spec in topic_plan(settings.prefix)], command=create_command(settings), stop=stop
             )
-            click.echo(f"{name}: running on {settings.broker}, topics {settings.prefix}.*", err=True)
-            run(role, log.reader(reads), log.writer(), SystemClock(), stop)
+            store = make_store(keep.state, place, log=log, clock=clock)
+            kept = Kept(role, place, log=log, store=store, clock=clock, settings=keep, stop=stop, fresh=fresh)
+            click.echo(
+                f"{name}: running on {settings.broker}, topics {settings.prefix}.*; commits every "
+                f"{keep.commit_interval_s:g} s",
+                err=True,
+            )
+            kept.run()
     except StreamGPError as error:
         fail(error)
+    finally:
+        log.close()
     click.echo(f"{name}: stopped", err=True)
     sys.exit(0)

@@ -6,21 +6,22 @@ from pathlib import Path
 
 import click
 
-from consumers.options import log_to_stderr, settings_of, shared
+from consumers.options import keeping, log_to_stderr, settings_of, shared, with_state
 from consumers.processes import serve
 from streamgp.roles.scorer import ScorerRole
 
 
 @click.command("scorer")
 @shared
-def command(broker: str | None, prefix: str | None, settings_file: Path | None) -> None:
+@keeping
+def command(broker: str | None, prefix: str | None, settings_file: Path | None, state: str | None, fresh: bool) -> None:
     """Score every method's forecasts once the truth is known: error, NLPD, CRPS and 90% coverage.
 
     Persistence is among the methods. Stops within 5 s of SIGTERM.
     """
     log_to_stderr()
-    settings = settings_of(settings_file, broker=broker, prefix=prefix)
-    serve("scorer", ScorerRole(settings), settings)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state)
+    serve("scorer", ScorerRole(settings), settings, fresh=fresh)
 
 
 if __name__ == "__main__":

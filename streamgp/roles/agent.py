@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 import numpy as np
 from msgspec import UNSET
 
+from streamgp.errors import CheckpointError
 from streamgp.fusion.choose import choose
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.station import StationModel
+from streamgp.roles.plain import belief_in, belief_out, records_in, records_out, restoring
 from streamgp.roles.settings import AgentSettings
 from streamgp.wire.records import Forecast, Observation, Prediction, Query, Scale, StationForecast
 
@@ -19,6 +22,7 @@ _NOTHING = (np.zeros(0),) * 3
 
 #: questions asked and not yet concluded that an agent remembers
 REMEMBERED = 4096
+VERSION = 1
 
 
 @final
@@ -51,6 +55,37 @@ class Agent:
     def last_ms(self) -> int | None:
         """Event time of the last observation learned."""
         return self.model.last_ms
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here: plain values and arrays."""
+        queries = [query for query, _ in self._asked.values()]
+        return {
+            "v": VERSION,
+            "station": self.station,
+            "model": self.model.state(),
+            "asked": [records_out(queries), [belief_out(belief) for _, belief in self._asked.values()]],
+            "standing": [[t, mean, std] for t, (mean, std) in self._standing.items()],
+            "innovation": self._innovation,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        CheckpointError
+            If it is damaged, of another version, of another station or of other features.
+        """
+        with restoring(f"agent {self.station}", state, VERSION):
+            if state["station"] != self.station:
+                raise CheckpointError(f"this is the state of station {state['station']!r}, not of {self.station!r}")
+            values, beliefs = state["asked"]
+            queries = records_in(values, Query)
+            asked = {q.id: (q, belief_in(b)) for q, b in zip(queries, beliefs, strict=True)}
+            self._standing = OrderedDict((t, (mean, std)) for t, mean, std in state["standing"])
+            self._innovation = state["innovation"]
+            self._asked = OrderedDict(asked)
+            self.model.restore(state["model"])
 
     def remembers(self, query_id: str) -> bool:
         """Whether this is a question of ours that is not concluded yet."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 import numpy as np
 from msgspec import UNSET
@@ -13,6 +14,7 @@ from streamgp.errors import DecodeError, EncodeError, NoQuorumError
 from streamgp.fusion.fused import Fused, usable
 from streamgp.fusion.trimmed import n_trim_for, trimmed_poe
 from streamgp.gp.gaussian import Array
+from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.settings import CloudSettings, Settings
 from streamgp.roles.window import Closed, Windows
 from streamgp.wire.codec import decode, encode
@@ -21,6 +23,8 @@ from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Forecast, Prediction, Progress, Query, Row
 
 log = logging.getLogger("streamgp.cloud")
+
+VERSION = 1
 
 
 def fuse(closed: Closed, settings: CloudSettings) -> Forecast:
@@ -179,6 +183,18 @@ class CloudRole:
 
     def stop(self, now_s: float) -> list[Outgoing]:
         return []
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here."""
+        next_ = offsets_out(self._next)
+        return {"v": VERSION, "windows": self._windows.state(), "next": next_, "counts": dict(self.counts)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; raises a CheckpointError if it is damaged or of another version."""
+        with restoring("cloud", state, VERSION):
+            self._windows.restore(state["windows"])
+            self._next = offsets_in(state["next"])
+            self.counts = Counter(state["counts"])
 
     @property
     def windows(self) -> Windows:

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
+from streamgp.roles.plain import records_in, records_out, restoring
 from streamgp.wire.records import Observation, Progress, Query
 
 Batch: TypeAlias = Observation | list[Query] | None
+
+VERSION = 1
+#: ids of a peer's questions remembered after it has promised about them: it may do so twice, having restarted
+CLAIMED = 256
 
 
 @dataclass(slots=True)
@@ -27,6 +33,7 @@ class _Peer:
     excused: bool = False
     trust: float = 1.0
     claims: deque[Progress] = field(default_factory=lambda: deque(maxlen=256))
+    claimed: deque[str] = field(default_factory=lambda: deque(maxlen=CLAIMED))
 
 
 @final
@@ -113,13 +120,17 @@ class Merge:
 
     def add_query(self, query: Query, now_s: float) -> None:
         """A question of another station, or from outside."""
+        self.note_query(query, now_s)
+        if self._last_ms is not None and query.time_ms < self._last_ms:
+            self.late_queries += 1
+        heapq.heappush(self._queries, (query.time_ms, query.id, now_s, query))
+
+    def note_query(self, query: Query, now_s: float) -> None:
+        """A question was read, be it the first time or again: promises about it count."""
         if query.station is not None:
             peer = self._peer(query.station, now_s)
             self._seen.setdefault(query.station, set()).add(query.id)
             self._believe(query.station, peer)
-        if self._last_ms is not None and query.time_ms < self._last_ms:
-            self.late_queries += 1
-        heapq.heappush(self._queries, (query.time_ms, query.id, now_s, query))
 
     def add_progress(self, progress: Progress, now_s: float) -> None:
         """A peer's promise; it counts once the queries that it names have been read."""
@@ -143,9 +154,10 @@ class Merge:
 
     def _believe(self, name: str, peer: _Peer) -> None:
         seen = self._seen.setdefault(name, set())
-        while peer.claims and seen.issuperset(peer.claims[0].queries):
+        while peer.claims and all(q in seen or q in peer.claimed for q in peer.claims[0].queries):
             claim = peer.claims.popleft()
             seen.difference_update(claim.queries)
+            peer.claimed.extend(claim.queries)
             peer.idle = claim.state == "idle"
             if claim.time_ms is not None:
                 peer.promised_ms = max(claim.time_ms, peer.promised_ms or claim.time_ms)
@@ -251,3 +263,41 @@ class Merge:
                 if not p.excused and not self._behind(p)
             ]
         return max(0.0, min(times) - now_s) if times else None
+
+    # -- the state
+
+    def state(self) -> dict[str, Any]:
+        """All that is held and known; times are those of the caller's clock."""
+        peers = {
+            name: [p.promised_ms, p.idle, p.excused, p.trust, records_out(p.claims), list(p.claimed)]
+            for name, p in self._peers.items()
+        }
+        queries = sorted(self._queries, key=lambda held: held[:3])
+        return {
+            "v": VERSION,
+            "peers": peers,
+            "own": records_out(self._own),
+            "queries": [
+                [since_s, value]
+                for (_, _, since_s, _), value in zip(queries, records_out(q[3] for q in queries), strict=True)
+            ],
+            "seen": {name: sorted(ids) for name, ids in self._seen.items()},
+            "times": [self._head_since_s, self._exhausted_s, self._settled_at_s, self._last_ms, self._newest_ms],
+            "counts": [self.excused, self.late_queries],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; raises a CheckpointError if it is damaged or of another version."""
+        with restoring("merge", state, VERSION):
+            self._peers = {}
+            for name, (promised, idle, excused, trust, claims, claimed) in state["peers"].items():
+                peer = self._peers[name] = _Peer(promised, idle, excused, trust)
+                peer.claims.extend(records_in(claims, Progress))
+                peer.claimed.extend(claimed)
+            self._own = deque(records_in(state["own"], Observation))
+            since, values = [s for s, _ in state["queries"]], [v for _, v in state["queries"]]
+            read = records_in(values, Query)
+            self._queries = [(q.time_ms, q.id, s, q) for s, q in zip(since, read, strict=True)]  # sorted: a heap
+            self._seen = {name: set(ids) for name, ids in state["seen"].items()}
+            self._head_since_s, self._exhausted_s, self._settled_at_s, self._last_ms, self._newest_ms = state["times"]
+            self.excused, self.late_queries = state["counts"]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 from river import stats
 from scipy.special import ndtri
 
 from streamgp.errors import DecodeError, EncodeError
 from streamgp.roles.agent import scalar
+from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.settings import ScorerSettings, Settings
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import dead_letter
@@ -20,6 +22,7 @@ from streamgp.wire.records import Forecast, Observation, Query, Score, StationFo
 
 METHODS = ("persistence", "local", "cloud_untrimmed", "cloud_trimmed", "chosen")
 _SQRT_PI = math.sqrt(math.pi)
+VERSION = 1
 
 
 def score(
@@ -84,6 +87,25 @@ class _Station:
             if len(table) > self.keep:
                 table.popitem(last=False)
         return True
+
+    def state(self, number: Mapping[int, int]) -> dict[str, Any]:
+        """``number`` gives each pending forecast's place in the table that the role writes."""
+        spread = self._steps
+        return {
+            "truth": [list(row) for row in self.truth.items()],
+            "persistence": [[time_ms, *row] for time_ms, row in self.persistence.items()],
+            "pending": [[target_ms, [number[id(p)] for p in ps]] for target_ms, ps in self.pending.items()],
+            "steps": [spread.mean.n, spread.mean.get(), spread._S],
+            "last": [self._last, self._last_ms],
+        }
+
+    def restore(self, state: Mapping[str, Any], table: list[_Pending]) -> None:
+        self.truth = OrderedDict((time_ms, y) for time_ms, y in state["truth"])
+        self.persistence = OrderedDict((time_ms, (y, var)) for time_ms, y, var in state["persistence"])
+        self.pending = {target_ms: [table[i] for i in places] for target_ms, places in state["pending"]}
+        n, mean, self._steps._S = state["steps"]
+        self._steps.mean = stats.Mean._from_state(n, mean)
+        self._last, self._last_ms = state["last"]
 
 
 @final
@@ -256,8 +278,48 @@ class ScorerRole:
     def stop(self, now_s: float) -> list[Outgoing]:
         return []
 
+    # -- the state
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here."""
+        waiting = [p for s in self._stations.values() for ps in s.pending.values() for p in ps]
+        table = list({id(p): p for p in (*self._by_query.values(), *waiting)}.values())
+        number = {id(p): i for i, p in enumerate(table)}
+        return {
+            "v": VERSION,
+            "table": [[p.station, p.query_id, p.target_ms, p.asked_ms, p.scale, _plain(p.beliefs)] for p in table],
+            "by_query": [number[id(p)] for p in self._by_query.values()],
+            "stations": {name: station.state(number) for name, station in self._stations.items()},
+            "early": [[query_id, _plain(beliefs)] for query_id, beliefs in self._early.items()],
+            "next": offsets_out(self._next),
+            "counts": dict(self.counts),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; raises a CheckpointError if it is damaged or of another version."""
+        with restoring("scorer", state, VERSION):
+            table = [
+                _Pending(station, query_id, target_ms, asked_ms, scale, _beliefs(beliefs))
+                for station, query_id, target_ms, asked_ms, scale, beliefs in state["table"]
+            ]
+            self._by_query = OrderedDict((table[i].query_id, table[i]) for i in state["by_query"])
+            self._early = OrderedDict((query_id, _beliefs(beliefs)) for query_id, beliefs in state["early"])
+            self._stations = {}
+            for name, fields in state["stations"].items():
+                self._station(name).restore(fields, table)
+            self._next = offsets_in(state["next"])
+            self.counts = Counter(state["counts"])
+
     def _refuse(self, message: Message, error: Exception) -> None:
         reason, field = (error.reason, error.field) if isinstance(error, DecodeError) else (str(error), "y")
         self.counts[f"refused: {reason}"] += 1
         topic = self._settings.topic("dead-letter")
         self._out.append(dead_letter(message, topic=topic, key=message.key or "", reason=reason, field=field))
+
+
+def _plain(beliefs: Mapping[str, tuple[float, float, float]]) -> dict[str, list[float]]:
+    return {method: list(belief) for method, belief in beliefs.items()}
+
+
+def _beliefs(plain: Mapping[str, list[float]]) -> dict[str, tuple[float, float, float]]:
+    return {method: (mean, variance, noise) for method, (mean, variance, noise) in plain.items()}

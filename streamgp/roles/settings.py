@@ -83,6 +83,20 @@ class ScorerSettings(_Section, frozen=True, kw_only=True):
     """Observations, and forecasts without truth, remembered per station."""
 
 
+class KeepSettings(_Section, frozen=True, kw_only=True):
+    """How often work is made final, and where the state is kept."""
+
+    state: str | None = None
+    """A folder, or ``topic``: the compacted snapshots topic. Default: a folder of its own in the user's state home."""
+    commit_interval_s: float = 0.5
+    """Outputs wait no longer than this for their transaction. One takes 15 to 30 ms and a hundred records cost no
+    more than one, so a longer interval costs delay and spares the broker work."""
+    snapshot_every_s: float = 60.0
+    """Seconds between snapshots while anything changes."""
+    snapshot_busy_s: float = 5.0
+    """Or after so many seconds of work: about what a restart after a crash has to do again."""
+
+
 class Settings(_Section, frozen=True, kw_only=True):
     """All settings of a process. A role runs on ``Settings()`` alone."""
 
@@ -95,6 +109,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     agent: AgentSettings = AgentSettings()
     cloud: CloudSettings = CloudSettings()
     scorer: ScorerSettings = ScorerSettings()
+    keep: KeepSettings = KeepSettings()
     door: dict[str, Any] = {}
     """Checks on the way in (see :class:`streamgp.roles.door.DoorSettings` for the keys)."""
     kafka: dict[str, Any] = {}
@@ -171,6 +186,11 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (cloud.min_answers < 1, "cloud.min_answers must be at least 1"),
         (cloud.patience < 1, "cloud.patience must be at least 1"),
         (not 0 < settings.scorer.band < 1, "scorer.band must be in (0, 1)"),
+        (settings.keep.commit_interval_s < 0, "keep.commit_interval_s must not be negative"),
+        (
+            min(settings.keep.snapshot_every_s, settings.keep.snapshot_busy_s) <= 0,
+            "keep: the time between snapshots must be positive",
+        ),
         (settings.scorer.keep < 2, "scorer.keep must be at least 2"),
     ]
     for bad, reason in wrong:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict, deque
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 from streamgp.errors import DecodeError, EncodeError
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door, Refused
 from streamgp.roles.liar import Liar
 from streamgp.roles.merge import Merge
+from streamgp.roles.plain import (
+    message_in,
+    message_out,
+    offsets_in,
+    offsets_out,
+    records_in,
+    records_out,
+    restoring,
+)
 from streamgp.roles.settings import Settings
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import dead_letter
@@ -27,6 +37,7 @@ BUDGET = 64
 HELD = 4096
 #: how long an input must be empty before the station says that it is idle
 IDLE_AFTER_S = 0.2
+VERSION = 1
 
 
 @final
@@ -58,6 +69,7 @@ class AgentRole:
         self._told: tuple[int | None, str] | None = None
         self._open: OrderedDict[str, float] = OrderedDict()
         self._answered: OrderedDict[str, None] = OrderedDict()
+        self._early: OrderedDict[str, Forecast] = OrderedDict()
         self._retry: tuple[Observation, int, float] | None = None
         self._empty_since_s: float | None = None
         self._more = False
@@ -123,6 +135,55 @@ class AgentRole:
         self._promise(self.agent.last_ms, "gone")
         return self._take()
 
+    # -- the state
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here; what a liar holds back is not part of it."""
+        return {
+            "v": VERSION,
+            "agent": self.agent.state(),
+            "door": self._door.state(),
+            "merge": self._merge.state(),
+            "origin": [[time_ms, message_out(message)] for time_ms, message in self._origin.items()],
+            "next": offsets_out(self._next),
+            "asked": list(self._asked),
+            "told": None if self._told is None else list(self._told),
+            "open": [[query_id, asked_s] for query_id, asked_s in self._open.items()],
+            "answered": list(self._answered),
+            "early": records_out(self._early.values()),
+            "retry": None
+            if self._retry is None
+            else [records_out([self._retry[0]])[0], self._retry[1], self._retry[2]],
+            "flow": [self._empty_since_s, self._more, self._refused],
+            "counts": dict(self.counts),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        CheckpointError
+            If it is damaged, of another version, of another station or of other settings.
+        """
+        with restoring(f"agent {self.agent.station}", state, VERSION):
+            self.agent.restore(state["agent"])
+            self._door = Door.from_state(state["door"], self._settings.door_settings())
+            self._merge.restore(state["merge"])
+            self._origin = {time_ms: message_in(fields) for time_ms, fields in state["origin"]}
+            self._next = offsets_in(state["next"])
+            self._asked = list(state["asked"])
+            self._told = None if state["told"] is None else (state["told"][0], state["told"][1])
+            self._open = OrderedDict((query_id, asked_s) for query_id, asked_s in state["open"])
+            self._answered = OrderedDict.fromkeys(state["answered"])
+            self._early = OrderedDict((f.query_id, f) for f in records_in(state["early"], Forecast))
+            self._retry = None
+            if state["retry"] is not None:
+                value, tries, at_s = state["retry"]
+                self._retry = (records_in([value], Observation)[0], tries, at_s)
+            self._empty_since_s, self._more, self._refused = state["flow"]
+            self.counts = Counter(state["counts"])
+
     @property
     def resting(self) -> bool:
         """Whether nothing is held back and no question of its own is open."""
@@ -150,8 +211,11 @@ class AgentRole:
                 self._question(decode(message.value, Query), now_s)
             elif suffix == "progress":
                 self._merge.add_progress(decode(message.value, Progress), now_s)
-            elif suffix == "forecasts" and message.key is not None and self.agent.remembers(message.key):
-                self._conclude(decode(message.value, Forecast))
+            elif suffix == "forecasts" and message.key is not None:
+                if self.agent.remembers(message.key):
+                    self._conclude(decode(message.value, Forecast))
+                elif message.key.startswith(f"{self.agent.station}:"):
+                    self._keep_early(decode(message.value, Forecast))
             elif suffix == "predictions" and self._liar is not None:
                 self._overhear(self._liar, decode(message.value, Prediction))
         except DecodeError as error:
@@ -180,6 +244,7 @@ class AgentRole:
             return  # answered when it was asked
         if query.id in self._answered:
             self.counts["query twice"] += 1
+            self._merge.note_query(query, now_s)
             return
         self._answered[query.id] = None
         if len(self._answered) > 100_000:
@@ -228,6 +293,9 @@ class AgentRole:
             self._asked.append(query.id)
         self._answer(queries, now_s)
         self._open.update((q.id, now_s) for q in queries if self.agent.remembers(q.id))
+        for query in queries:
+            if (early := self._early.pop(query.id, None)) is not None:
+                self._conclude(early)
 
     def _answer(self, queries: list[Query], now_s: float) -> None:
         answers = self.agent.answer(queries)
@@ -240,6 +308,14 @@ class AgentRole:
 
     def _lie(self, told: list[tuple[str, bytes]]) -> None:
         self._out.extend(Outgoing(self._settings.topic("predictions"), key, value) for key, value in told)
+
+    def _keep_early(self, forecast: Forecast) -> None:
+        """A forecast that this station's predecessor asked for, before this one has come to ask for it again."""
+        last = self.agent.last_ms
+        if forecast.station == self.agent.station and (last is None or forecast.time_ms > last):
+            self._early.setdefault(forecast.query_id, forecast)
+            if len(self._early) > HELD:
+                self._early.popitem(last=False)
 
     def _conclude(self, forecast: Forecast) -> None:
         if forecast.station == self.agent.station:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
+from streamgp.roles.plain import records_in, records_out, restoring
 from streamgp.wire.records import Prediction, Query
 
 #: ids of closed windows that are remembered, so that late and repeated answers are known as such
 REMEMBERED = 50_000
+VERSION = 1
 
 
 @dataclass(slots=True)
@@ -174,3 +177,36 @@ class Windows:
             return None
         oldest = next(iter(self._open.values()))
         return max(0.0, oldest.opened_s + self._deadline_s - now_s)
+
+    # -- the state
+
+    def state(self) -> dict[str, Any]:
+        """All windows and who is waited for; times are those of the caller's clock."""
+        return {
+            "v": VERSION,
+            "open": [
+                [records_out([w.query])[0], w.opened_s, records_out(w.answers.values())] for w in self._open.values()
+            ],
+            "early": [[query_id, records_out(answers.values())] for query_id, answers in self._early.items()],
+            "closed": list(self._closed),
+            "touched": sorted(self._touched),
+            "missed": dict(self._missed),
+            "counts": dict(self.counts),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; raises a CheckpointError if it is damaged or of another version."""
+        with restoring("windows", state, VERSION):
+            self._open = OrderedDict()
+            for value, opened_s, answers in state["open"]:
+                (query,) = records_in([value], Query)
+                self._open[query.id] = Window(query, opened_s, _by_agent(answers))
+            self._early = OrderedDict((query_id, _by_agent(answers)) for query_id, answers in state["early"])
+            self._closed = OrderedDict.fromkeys(state["closed"])
+            self._touched = set(state["touched"])
+            self._missed = dict(state["missed"])
+            self.counts = Counter(state["counts"])
+
+
+def _by_agent(values: list[bytes]) -> dict[str, Prediction]:
+    return {p.agent: p for p in records_in(values, Prediction)}

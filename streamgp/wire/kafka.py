@@ -120,6 +120,13 @@ class KafkaLog:
         with self._admin() as admin:
             return {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics()}
 
+    def topic_id(self, topic: str) -> str:
+        with self._admin() as admin:
+            (told,) = admin.describe_topics([topic])
+        if told["error_code"]:
+            raise missing_topic(topic)
+        return str(told["topic_id"])
+
     def delete_records(self, offsets: dict[Partition, int]) -> None:
         with self._admin() as admin:
             admin.delete_records({TopicPartition(*place): offset for place, offset in offsets.items()})

@@ -44,6 +44,7 @@ _DEFAULTS: dict[Kind, dict[str, Any]] = {
         "acks": "all",
         "allow_auto_create_topics": False,
         "max_block_ms": 3_000,
+        "transaction_timeout_ms": 10_000,
         "reconnect_backoff_max_ms": 2_000,
         "metadata_max_age_ms": 60_000,
         "bootstrap_timeout_ms": 5_000,

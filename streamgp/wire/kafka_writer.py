@@ -19,6 +19,7 @@ log = logging.getLogger("streamgp.wire.kafka")
 
 SLICE_S = 0.25  # longest single wait
 CLOSE_S = 3.0  # what a close spends on records that are still on the way
+CONNECT_S = 2.0  # how long a transaction waits for a client that does not stand yet
 MAX_PENDING = 50_000  # unconfirmed records after which a writer waits
 
 
@@ -97,7 +98,7 @@ class KafkaWriter:
             raise LogError("this writer was made without a transactional id")
         if self._transaction is not None:
             raise LogError("a transaction is open already")
-        client = self._connector.get(self._transaction_timeout_s)
+        client = self._connector.get(CONNECT_S)
         if client is None:
             raise BrokerUnavailableError("not connected")
         self.stats.connected = True

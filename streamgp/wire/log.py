@@ -227,6 +227,17 @@ class Log(Protocol):
             If nobody answered in time.
         """
 
+    def topic_id(self, topic: str) -> str:
+        """A name of this very topic: one that is deleted and made anew has another.
+
+        Raises
+        ------
+        TopicMissingError
+            If there is no such topic.
+        BrokerUnavailableError
+            If nobody answered in time.
+        """
+
     def delete_records(self, offsets: dict[Partition, int]) -> None:
         """Delete, in each partition, all that is older than its offset; readers are told what they lost."""
 

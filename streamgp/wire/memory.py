@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import final
 
-from streamgp.errors import LogError, TopicMissingError
+from streamgp.errors import BrokerUnavailableError, LogError, TopicMissingError
 from streamgp.wire.clock import Clock, SystemClock
 from streamgp.wire.groups import Group
 from streamgp.wire.log import Outgoing, Partition, Start, Subscription, TopicSpec
@@ -63,6 +64,7 @@ class MemoryLog:
         self._topics: dict[str, list[PartitionLog]] = {}
         self._groups: dict[str, Group] = {}
         self._epochs: dict[str, int] = {}
+        self._ids: dict[str, str] = {}
         self._numbers = count(1)
 
     # -- topics
@@ -83,12 +85,20 @@ class MemoryLog:
                             retention_records=self._retention_records,
                         )
                     self._topics[spec.name] = [PartitionLog(kept, i) for i in range(spec.partitions)]
+                    self._ids[spec.name] = uuid.uuid4().hex
                     made.append(spec.name)
         return made
 
     def topics(self) -> dict[str, int]:
         with self.changed:
+            if not self.available:
+                raise BrokerUnavailableError("the log is away")
             return {name: len(parts) for name, parts in self._topics.items()}
+
+    def topic_id(self, topic: str) -> str:
+        with self.changed:
+            self.partitions(topic)
+            return self._ids[topic]
 
     def partitions(self, topic: str) -> list[PartitionLog]:
         """The partitions of a topic; a TopicMissingError if there is none of that name."""

@@ -21,7 +21,13 @@ PARTITIONS = 12
 #: requests; with one, all agents see all records in the same order.
 BROADCAST = frozenset({"queries", "progress", "forecasts"})
 #: Of these only the newest record of a key is of interest.
-COMPACTED = frozenset({"globals"})
+COMPACTED = frozenset({"globals", "snapshots"})
+#: What roles keep for their own successors, in bytes of this package alone.
+INTERNAL = ("journal", "snapshots")
+#: Snapshots are large and replace each other: let the broker's cleaner at them soon.
+CONFIG: dict[str, dict[str, str]] = {
+    "snapshots": {"segment.bytes": "67108864", "min.cleanable.dirty.ratio": "0.2", "max.compaction.lag.ms": "86400000"}
+}
 
 _DAY_MS = 86_400_000
 #: What is kept for a time. The rest is kept for ever: observations are what a lost model is learned from again.
@@ -31,6 +37,7 @@ RETENTION_MS: dict[str, int] = {
     "predictions": 7 * _DAY_MS,
     "forecasts": 7 * _DAY_MS,
     "updates": 30 * _DAY_MS,
+    "journal": 30 * _DAY_MS,
     DEAD_LETTER: 90 * _DAY_MS,
 }
 #: how long a preflight waits for topics that may just be in the making
@@ -83,11 +90,12 @@ def topic_plan(prefix: str, *, partitions: int = PARTITIONS) -> list[TopicSpec]:
     return [
         TopicSpec(
             topic_name(prefix, suffix),
-            partitions=1 if suffix in BROADCAST | COMPACTED else partitions,
+            partitions=1 if suffix in BROADCAST | {"globals"} else partitions,
             compacted=suffix in COMPACTED,
             retention_ms=RETENTION_MS.get(suffix),
+            config=CONFIG.get(suffix, {}),
         )
-        for suffix in (*TOPICS, DEAD_LETTER)
+        for suffix in (*TOPICS, DEAD_LETTER, *INTERNAL)
     ]
 
 

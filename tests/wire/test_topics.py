@@ -10,19 +10,19 @@ import pytest
 from streamgp.errors import BrokerUnavailableError, SettingsError, TopicMissingError
 from streamgp.wire.memory import MemoryLog
 from streamgp.wire.records import DEAD_LETTER, TOPICS
-from streamgp.wire.topics import BROADCAST, preflight, topic_name, topic_plan
+from streamgp.wire.topics import BROADCAST, INTERNAL, preflight, topic_name, topic_plan
 
 
 def test_every_topic_of_the_design_is_planned_once() -> None:
     names = [spec.name for spec in topic_plan("net")]
-    assert sorted(names) == sorted(f"net.{suffix}" for suffix in (*TOPICS, DEAD_LETTER))
+    assert sorted(names) == sorted(f"net.{suffix}" for suffix in (*TOPICS, DEAD_LETTER, *INTERNAL))
 
 
 def test_broadcast_topics_have_one_partition_and_keyed_ones_spread() -> None:
     sizes = {spec.name.partition(".")[2]: spec.partitions for spec in topic_plan("net", partitions=5)}
     assert {suffix for suffix, size in sizes.items() if size == 1} == BROADCAST | {"globals"}
     assert set(sizes.values()) == {1, 5}
-    assert [spec.name for spec in topic_plan("net") if spec.compacted] == ["net.globals"]
+    assert [spec.name for spec in topic_plan("net") if spec.compacted] == ["net.globals", "net.snapshots"]
 
 
 def test_observations_are_kept_for_ever() -> None:

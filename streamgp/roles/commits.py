@@ -1,0 +1,191 @@
+"""Commits: a role's outputs, its journal and its offsets become visible together, once, whatever the broker does."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import final
+
+from streamgp.errors import BrokerUnavailableError, DeliveryError, FencedError, LogError
+from streamgp.wire.clock import Clock, Deadline
+from streamgp.wire.journal import Segment, decode_segment, encode_segment, read_all
+from streamgp.wire.log import Log, Outgoing, Partition, Reader, Subscription, Writer
+
+log = logging.getLogger("streamgp.commits")
+
+#: pauses between attempts: the first and the longest
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
+#: how long a commit goes on trying once the process is told to stop
+LAST_TRY_S = 3.0
+#: attempts that fail although the broker answers, before it is no passing trouble
+HOPELESS = 5
+
+
+@final
+class Commits:
+    """Writes for one role under a transactional id, so that a second process of the same role fences the first.
+
+    A commit whose fate is unknown, because the broker went away in the middle, is looked up in the journal: it is
+    there, or it is tried again. It never happens twice.
+
+    Parameters
+    ----------
+    journal
+        Full name of the journal topic.
+    role
+        Name of the role, e.g. ``agent.Dublin``; with ``prefix`` before it, it is the transactional id and the
+        group of the offsets.
+    stop
+        Once it is set nothing is waited for longer than 3 s.
+    """
+
+    def __init__(self, log: Log, *, prefix: str, role: str, journal: str, clock: Clock, stop: threading.Event) -> None:
+        self.group = f"{prefix}.{role}"
+        self.role = role
+        self.retries = 0
+        self._log = log
+        self._journal_topic = journal
+        self._clock = clock
+        self._stop = stop
+        self._writer: Writer | None = None
+        self._plain = log.writer()
+        self._at_once: list[Outgoing] = []
+        self._journal: Reader = log.reader([Subscription(journal, key=role)])
+        self._from: dict[Partition, int] = {}
+
+    def open(self) -> None:
+        """Fence whoever writes as this role; returns when the broker has done so.
+
+        Raises
+        ------
+        BrokerUnavailableError
+            If the process was told to stop before that.
+        """
+        writer = self._log.writer(transactional_id=self.group)
+        pause_s = FIRST_PAUSE_S
+        try:
+            while True:
+                try:
+                    with writer.transaction():
+                        break
+                except BrokerUnavailableError:
+                    if self._stop.wait(pause_s):
+                        raise
+                    pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        except BaseException:
+            writer.close()
+            raise
+        self._writer = writer
+
+    # -- the journal
+
+    def end_of_journal(self) -> dict[Partition, int]:
+        """Where the segments of later commits will be: from here on."""
+        self._from = self._journal.ends()
+        return self._from
+
+    def segments(self, after: int, start: dict[Partition, int]) -> list[Segment]:
+        """This role's committed segments with numbers beyond ``after``, in order, read from ``start`` on."""
+        ends = self._journal.ends()
+        self._from = start or dict.fromkeys(ends, 0)
+        self._journal.seek(self._from)
+        found = [decode_segment(m.value) for m in read_all(self._journal, self._clock) if m.key == self.role]
+        return sorted((s for s in found if s.role == self.role and s.number > after), key=lambda s: s.number)
+
+    # -- writing
+
+    def write_at_once(self, records: list[Outgoing]) -> None:
+        """Write what readers may see before the commit: it carries ids, and a second time changes nothing."""
+        if records:
+            self._at_once += records
+            self._plain.write(records)
+
+    def commit(
+        self,
+        segment: Segment,
+        outputs: list[Outgoing],
+        offsets: dict[Partition, int],
+        *,
+        resign: Callable[[list[Outgoing]], list[Outgoing]] = lambda records: records,
+    ) -> None:
+        """Make it final: what was written at once is confirmed, then all of this is committed in one transaction.
+
+        Parameters
+        ----------
+        resign
+            What was written at once, to be written once more.
+
+        Raises
+        ------
+        FencedError
+            If another process runs as this role.
+        LogError
+            If it cannot be, or the process was told to stop while the broker was away.
+        """
+        records = [*outputs, Outgoing(self._journal_topic, self.role, encode_segment(segment))]
+        pause_s, refused, failed = FIRST_PAUSE_S, 0, None
+        last = Deadline(self._clock, LAST_TRY_S)
+        while True:
+            try:
+                if failed is not None:
+                    self._reopen()
+                    if any(s.number == segment.number for s in self.segments(segment.number - 1, self._from)):
+                        break
+                    if isinstance(failed, DeliveryError):
+                        self._at_once = resign(self._at_once)
+                        self._plain.write(self._at_once)
+                self._plain.flush(10.0)
+                self._transact(records, offsets)
+                break
+            except FencedError:
+                raise
+            except (BrokerUnavailableError, DeliveryError) as error:
+                refused = refused + 1 if self._answers() else 0
+                if refused > HOPELESS or (self._stop.is_set() and last.passed()):
+                    raise
+                self._tell(error)
+                failed = error
+                self._stop.wait(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        if self.retries:
+            log.warning("%s: committed after %d attempts that failed", self.role, self.retries)
+        self.retries = 0
+        self._at_once.clear()
+
+    def write(self, records: list[Outgoing]) -> None:
+        """Write in a transaction of its own."""
+        self._transact(records, {})
+
+    def close(self) -> None:
+        """Let go within 5 s."""
+        for client in (self._writer, self._plain, self._journal):
+            if client is not None:
+                client.close()
+
+    def _transact(self, records: list[Outgoing], offsets: dict[Partition, int]) -> None:
+        if self._writer is None:
+            raise BrokerUnavailableError("not connected")
+        with self._writer.transaction() as transaction:
+            self._writer.write(records)
+            if offsets:
+                transaction.commit_offsets(self.group, offsets)
+
+    def _reopen(self) -> None:
+        """A new writer of the same id: what the old one left open is decided then, one way or the other."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+        self.open()
+
+    def _answers(self) -> bool:
+        try:
+            self._log.topics()
+        except LogError:
+            return False
+        return True
+
+    def _tell(self, error: Exception) -> None:
+        self.retries += 1
+        if self.retries & (self.retries - 1) == 0:
+            log.warning("%s: not committed, trying again: %s", self.role, error)

@@ -1,0 +1,411 @@
+"""A role whose work survives: nothing is lost by a crash, and nothing is counted or answered twice."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, final
+
+from streamgp.errors import BrokerUnavailableError, CheckpointError
+from streamgp.roles.commits import Commits
+from streamgp.roles.loop import POLL_S, Role
+from streamgp.roles.plain import offsets_in, offsets_out
+from streamgp.roles.settings import KeepSettings
+from streamgp.wire.checkpoint import SnapshotStore, pack, unpack
+from streamgp.wire.clock import Clock
+from streamgp.wire.gate import Gate, OpenGate
+from streamgp.wire.journal import Again, Calls, Segment, crc_of, place_of, read_all
+from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader, Subscription
+
+log = logging.getLogger("streamgp.kept")
+
+#: calls or outputs after which a commit is due, however short the time
+MOST = 2_000
+#: a snapshot may take no more than this share of the time
+SHARE = 0.05
+
+
+class KeptRole(Role, Protocol):
+    """A role that can say all that it knows."""
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; raises a CheckpointError if it cannot be."""
+
+
+#: makes a store, given how to write records in a transaction
+MakeStore: TypeAlias = Callable[[Callable[[list[Outgoing]], None]], SnapshotStore]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a role works: its name (``agent.Dublin``), what it reads, and which outputs need not wait.
+
+    ``at_once`` are topics whose records carry ids and repeat harmlessly: questions and promises. The stations
+    wait for each other's, so they are written before their commit, and once more by whoever starts again.
+    """
+
+    role: str
+    prefix: str
+    reads: tuple[Subscription, ...]
+    at_once: frozenset[str] = frozenset()
+
+    def topic(self, suffix: str) -> str:
+        return f"{self.prefix}.{suffix}"
+
+
+@final
+class Kept:
+    """Runs a role so that after a crash its successor is, to the bit, where the last commit was.
+
+    Outputs are collected for ``commit_interval_s`` and committed in one transaction with the offsets of the
+    inputs and the journal of what the role was called with. Snapshots are taken rarely, right after a commit: a
+    successor restores the last good one and calls the role again as the journal says, writing nothing. The time
+    that a role sees goes on where it was, so that its waits do not run out while it is down.
+
+    Parameters
+    ----------
+    store
+        Makes the store of the snapshots.
+    gate
+        Lets records in and signs those that go out.
+    fresh
+        Begin anew on purpose, though there was a state.
+    """
+
+    def __init__(
+        self,
+        role: KeptRole,
+        place: Place,
+        *,
+        log: Log,
+        store: MakeStore,
+        clock: Clock,
+        settings: KeepSettings | None = None,
+        gate: Gate | None = None,
+        stop: threading.Event | None = None,
+        fresh: bool = False,
+    ) -> None:
+        self.role = role
+        self.place = place
+        self.number = 0
+        self.snapshot_s: float | None = None
+        self.committed_s: float | None = None
+        self.stepped_s = clock.monotonic_s()
+        self.differs = 0
+        self.reader: Reader = log.reader(place.reads)
+        self.gate = gate or OpenGate()
+        self._log = log
+        self._clock = clock
+        self._settings = settings or KeepSettings()
+        self._stop = stop or threading.Event()
+        self._fresh = fresh
+        self._commits = Commits(
+            log, prefix=place.prefix, role=place.role, journal=place.topic("journal"), clock=clock, stop=self._stop
+        )
+        self._make_store = store
+        self._store: SnapshotStore | None = None
+        self._log_id = ""
+        self._heads: Partition = ("", 0)
+        self._ahead_s = 0.0  # the role's time minus the clock's
+        self._positions: dict[Partition, int] = {}
+        self._calls = Calls()
+        self._outputs: list[Outgoing] = []
+        self._head: Outgoing | None = None
+        self._crc = 0
+        self._since_s: float | None = None  # when the first thing was done that is not committed
+        self._busy_s = 0.0
+        self._cost_s = 0.0
+        self._changed = False
+
+    # -- starting
+
+    def recover(self) -> None:
+        """Fence other processes of this role and go on where the last commit was; the role is started.
+
+        Raises
+        ------
+        CheckpointError
+            If there was a state and none of it can be read, or the journal does not reach back to it: never a
+            silent fresh start.
+        FencedError
+            If another process uses the same state folder.
+        """
+        self._log_id = self._log.topic_id(self.place.topic("journal"))
+        self._heads = place_of(self._log, self.place.topic("snapshots"), self.place.role)
+        self._store = self._make_store(self._commits.write)
+        kept = [] if self._fresh else self._store.load()
+        base = self._newest_good(kept)
+        head = self._known_head()
+        if base is None and not self._fresh and (kept or head is not None):
+            raise CheckpointError(self._nothing_to_go_on_from(head))
+        self._commits.open()  # not earlier: a process that cannot start must not stop one that runs
+        if base is None:
+            self._begin(head)
+        else:
+            self._go_on(base, head or 0)
+        self.reader.seek(self._positions)
+        self._call("start")
+
+    def _newest_good(self, kept: list[tuple[int, bytes]]) -> dict[str, Any] | None:
+        for number, data in kept:
+            try:
+                base = unpack(data)
+                self._check_base(base)
+                self.role.restore(base["state"])
+                self.gate.restore(base["gate"])
+            except CheckpointError as error:
+                log.warning("%s: snapshot %d cannot be used: %s", self.place.role, number, error)
+            else:
+                return base
+        return None
+
+    def _check_base(self, base: dict[str, Any]) -> None:
+        missing = {"role", "log", "number", "now_s", "positions", "journal", "gate", "state"} - base.keys()
+        if missing:
+            raise CheckpointError(f"damaged: it has no {sorted(missing)}")
+        if base["role"] != self.place.role:
+            raise CheckpointError(f"it is of role {base['role']}, not of {self.place.role}")
+        if base["log"] != self._log_id:
+            raise CheckpointError("it belongs to other topics: they were made anew, or this is another broker")
+
+    def _nothing_to_go_on_from(self, head: int | None) -> str:
+        known = "there are snapshots" if head is None else f"snapshot {head} is known to {self._heads[0]}"
+        return (
+            f"{self.place.role}: {known}, and none that can be used is in its store; put the state back, or start "
+            "with --fresh to learn everything anew on purpose"
+        )
+
+    def _begin(self, head: int | None) -> None:
+        """The first start: an empty snapshot, so that a crash before the next finds one."""
+        if head is not None:
+            numbers = [s.number for s in self._commits.segments(0, {})]
+            self.number = max([head, *numbers])
+        self.snapshot()
+
+    def _known_head(self) -> int | None:
+        """The number of the last snapshot that the topic knows of; it outlives folder and journal."""
+        topic = self.place.topic("snapshots")
+        reader = self._log.reader([Subscription(topic, key=self.place.role)])
+        try:
+            heads = [m for m in read_all(reader, self._clock) if m.key == f"{self.place.role}/head"]
+        finally:
+            reader.close()
+        return int(heads[-1].value or b"0") if heads else None
+
+    def _go_on(self, base: dict[str, Any], head: int) -> None:
+        self.number, now_s = base["number"], base["now_s"]
+        self._positions = offsets_in(base["positions"])
+        segments = self._commits.segments(self.number, offsets_in(base["journal"]))
+        last = self.number + len(segments)
+        if [s.number for s in segments] != list(range(self.number + 1, last + 1)) or last < head:
+            raise CheckpointError(
+                f"{self.place.role}: the journal does not reach back to snapshot {self.number}; put back a newer one, "
+                "or start with --fresh to learn everything anew on purpose"
+            )
+        if segments:
+            now_s = self._do_all_again(segments, now_s)
+        self._ahead_s = now_s - self._clock.monotonic_s()
+        self._changed = bool(segments)
+        log.info("%s: snapshot %d and %d commits after it", self.place.role, base["number"], len(segments))
+
+    def _do_all_again(self, segments: list[Segment], now_s: float) -> float:
+        """With a reader of its own: it reads further than the last commit."""
+        reader = self._log.reader(self.place.reads)
+        try:
+            reader.seek(self._positions)
+            again = Again(reader, self._clock)
+            for segment in segments:
+                now_s = self._do_again(segment, again, now_s)
+        finally:
+            reader.close()
+        if again.missing:
+            log.warning("%s: %d records were gone that it had read before", self.place.role, again.missing)
+        return now_s
+
+    def _do_again(self, segment: Segment, again: Again, now_s: float) -> float:
+        crc = 0
+        for call in segment.calls:
+            messages = again.messages(segment, call)
+            for message in messages:
+                self.gate.note(message)
+            now_s = call.now_s
+            crc = crc_of(self._apply(call.kind, messages, now_s), crc)
+        self._positions.update(zip(segment.places, segment.positions, strict=True))
+        self.number = segment.number
+        self.gate.sequence = max(self.gate.sequence, segment.sequence)
+        if crc != segment.crc:
+            self.differs += 1
+            if self.differs == 1:
+                log.warning("%s: what it wrote in commit %d comes out differently now", self.place.role, self.number)
+        return now_s
+
+    # -- working
+
+    def now_s(self) -> float:
+        """The role's own time."""
+        return self._clock.monotonic_s() + self._ahead_s
+
+    def step(self, timeout_s: float = POLL_S) -> bool:
+        """Read, work, write, and commit if it is due; whether anything was done."""
+        before_s, wake = self.now_s(), self.role.wake_s(self.now_s())
+        waits = [timeout_s] if wake is None else [timeout_s, wake]
+        if self._since_s is not None:
+            waits.append(max(0.0, self._since_s + self._settings.commit_interval_s - before_s))
+        messages = self.reader.poll(min(waits), without=self.role.full())
+        now_s, started = self.now_s(), self._clock.monotonic_s()
+        fed, refused = self._let_in(messages)
+        out = self._apply("step", fed, now_s)
+        inert = not messages and not out and (wake is None or now_s - before_s < wake)
+        self._calls.add(now_s, fed, without=refused, inert=inert)
+        self._take(out, now_s, anything=bool(messages))
+        for m in messages:
+            self._positions[m.topic, m.partition] = m.offset + 1
+        self.stepped_s = self._clock.monotonic_s()
+        self._busy_s += 0.0 if inert else self.stepped_s - started
+        if self._due(now_s):
+            self.commit()
+            if self._snapshot_due():
+                self._try_snapshot()
+        return bool(messages or out)
+
+    def _call(self, kind: str) -> None:
+        now_s = self.now_s()
+        out = self._apply(kind, [], now_s)
+        self._calls.add(now_s, [], kind=kind)
+        self._take(out, now_s, anything=True)
+
+    def _apply(self, kind: str, messages: list[Message], now_s: float) -> list[Outgoing]:
+        """What a role does, live and again, is this and nothing else."""
+        if kind == "start":
+            return self.role.start(now_s)
+        if kind == "stop":
+            return self.role.stop(now_s)
+        self.role.feed(messages, now_s)
+        return self.role.drain(now_s)
+
+    def _let_in(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
+        fed, refused = [], []
+        for message in messages:
+            letter = self.gate.check(message)
+            if letter is None:
+                fed.append(message)
+            else:
+                refused.append(message)
+                self._outputs.append(letter)
+        return fed, refused
+
+    def _take(self, out: list[Outgoing], now_s: float, *, anything: bool) -> None:
+        self._crc = crc_of(out, self._crc)
+        at_once = [o for o in out if o.topic in self.place.at_once]
+        self._commits.write_at_once(self.gate.signed(at_once))
+        self._outputs += [o for o in out if o.topic not in self.place.at_once]
+        if (out or anything) and self._since_s is None:
+            self._since_s = now_s
+
+    def _due(self, now_s: float) -> bool:
+        if self._since_s is None:
+            return False
+        full = len(self._calls) > MOST or len(self._outputs) > MOST
+        return full or now_s - self._since_s >= self._settings.commit_interval_s
+
+    def commit(self) -> None:
+        """Make all that was done final; see :meth:`streamgp.roles.commits.Commits.commit` for what it raises."""
+        if self._since_s is None:
+            return
+        outputs = self.gate.signed(self._outputs)
+        if self._head is not None:
+            outputs.append(self._head)
+        segment = self._calls.segment(
+            self.place.role,
+            number=self.number + 1,
+            positions=self._positions,
+            crc=self._crc,
+            sequence=self.gate.sequence,
+        )
+        self._commits.commit(segment, outputs, self.role.done(), resign=self.gate.signed)
+        self.number += 1
+        self._outputs, self._head, self._calls, self._crc, self._since_s = [], None, Calls(), 0, None
+        self._changed = True
+        self.committed_s = self.stepped_s = self._clock.monotonic_s()
+
+    # -- snapshots
+
+    def _snapshot_due(self) -> bool:
+        age_s = self._clock.monotonic_s() - (self.snapshot_s or 0.0)
+        wanted = age_s >= self._settings.snapshot_every_s or self._busy_s >= self._settings.snapshot_busy_s
+        return self._changed and wanted and age_s * SHARE >= self._cost_s
+
+    def snapshot(self) -> None:
+        """Keep the state as of the last commit.
+
+        Raises
+        ------
+        CheckpointError
+            If it could not be written; those before it are as they were.
+        """
+        assert self._store is not None
+        started = self._clock.monotonic_s()
+        data = {
+            "role": self.place.role,
+            "log": self._log_id,
+            "number": self.number,
+            "now_s": self.now_s(),
+            "positions": offsets_out(self._positions),
+            "journal": offsets_out(self._commits.end_of_journal()),
+            "gate": self.gate.state(),
+            "state": self.role.state(),
+        }
+        self._store.save(self.number, pack(data))
+        role = self.place.role
+        topic, part = self._heads
+        self._head = Outgoing(topic, f"{role}/head", str(self.number).encode(), partition=part)
+        self.snapshot_s = self._clock.monotonic_s()
+        self._cost_s = self.snapshot_s - started
+        self._busy_s, self._changed = 0.0, False
+
+    def _try_snapshot(self) -> None:
+        """The journal bridges one that fails: a full disk is no reason to stop."""
+        try:
+            self.snapshot()
+        except (CheckpointError, BrokerUnavailableError) as error:
+            log.warning("%s: %s", self.place.role, error)
+            self._busy_s = 0.0
+            self.snapshot_s = self._clock.monotonic_s()
+
+    # -- ending
+
+    def finish(self) -> None:
+        """End in good order: last words, a commit, a snapshot."""
+        self._call("stop")
+        self.commit()
+        self._try_snapshot()
+
+    def close(self) -> None:
+        """Let go of everything; what is not committed is done again by the successor."""
+        self.reader.close()
+        self._commits.close()
+        if self._store is not None:
+            self._store.close()
+
+    def run(self) -> None:
+        """All of it, until told to stop.
+
+        Raises
+        ------
+        FencedError
+            If another process runs as this role.
+        CheckpointError, LogError
+            If it cannot start, or cannot go on.
+        """
+        try:
+            self.recover()
+            while not self._stop.is_set():
+                self.step()
+            self.finish()
+        finally:
+            self.close()

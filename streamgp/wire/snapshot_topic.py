@@ -1,0 +1,106 @@
+"""Snapshots in a compacted topic, so that a role can be moved to another machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import final
+
+import msgspec
+
+from streamgp.errors import CheckpointError
+from streamgp.wire.clock import Clock
+from streamgp.wire.journal import place_of, read_all
+from streamgp.wire.log import Log, Outgoing, Subscription
+
+#: bytes of a snapshot in one record
+PART_BYTES = 700_000
+
+
+class _Manifest(msgspec.Struct, frozen=True):
+    """Of how many parts a snapshot is, and what they come to together."""
+
+    number: int
+    parts: int
+    sha256: str
+
+
+@final
+class TopicStore:
+    """The last two snapshots of one role in a compacted topic; a large one is split into parts.
+
+    A snapshot takes one of two slots in turn, so that the one before stays; its parts and the manifest that
+    names them are written in one transaction of the role, which a fenced process cannot commit.
+
+    Parameters
+    ----------
+    topic
+        Full name of the snapshots topic.
+    role
+        Whose snapshots: all of them are on the partition of that key.
+    write
+        Writes records in a transaction.
+
+    Examples
+    --------
+    >>> from streamgp.wire.clock import SystemClock
+    >>> from streamgp.wire.log import TopicSpec
+    >>> from streamgp.wire.memory import MemoryLog
+    >>> log = MemoryLog()
+    >>> made = log.create_topics([TopicSpec("s", partitions=3, compacted=True)])
+    >>> store = TopicStore(log, "s", "agent.A", write=log.writer().write, clock=SystemClock())
+    >>> for number in (1, 2, 3):
+    ...     store.save(number, bytes([number]) * 1_500_000)
+    >>> [(number, len(data), data[0]) for number, data in store.load()]
+    [(3, 1500000, 3), (2, 1500000, 2)]
+    """
+
+    def __init__(
+        self, log: Log, topic: str, role: str, *, write: Callable[[list[Outgoing]], None], clock: Clock
+    ) -> None:
+        self._log = log
+        self._topic = topic
+        self._role = role
+        self._write = write
+        self._clock = clock
+        self._slots: dict[int, int] = {}  # slot -> number
+        self._place: int | None = None
+
+    def save(self, number: int, data: bytes) -> None:
+        slot = min((0, 1), key=lambda s: self._slots.get(s, -1))
+        key = f"{self._role}/{slot}"
+        if self._place is None:
+            self._place = place_of(self._log, self._topic, self._role)[1]
+        cut = [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
+        manifest = _Manifest(number, len(cut), hashlib.sha256(data).hexdigest())
+        records = [Outgoing(self._topic, f"{key}/{i}", part, partition=self._place) for i, part in enumerate(cut)]
+        records.append(Outgoing(self._topic, key, msgspec.json.encode(manifest), partition=self._place))
+        self._write(records)
+        self._slots[slot] = number
+
+    def load(self) -> list[tuple[int, bytes]]:
+        reader = self._log.reader([Subscription(self._topic, key=self._role)])
+        try:
+            newest = {m.key: m.value for m in read_all(reader, self._clock)}
+        finally:
+            reader.close()
+        found = []
+        for slot in (0, 1):
+            value = newest.get(f"{self._role}/{slot}")
+            if value is not None:
+                manifest = self._manifest(value)
+                self._slots[slot] = manifest.number
+                parts = [newest.get(f"{self._role}/{slot}/{i}") or b"" for i in range(manifest.parts)]
+                data = b"".join(parts)
+                whole = hashlib.sha256(data).hexdigest() == manifest.sha256
+                found.append((manifest.number, data if whole else b""))
+        return sorted(found, reverse=True)
+
+    def close(self) -> None:
+        pass
+
+    def _manifest(self, value: bytes) -> _Manifest:
+        try:
+            return msgspec.json.decode(value, type=_Manifest)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise CheckpointError(f"{self._topic}: a damaged manifest of {self._role}: {error}") from error

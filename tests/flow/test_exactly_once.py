@@ -1,0 +1,47 @@
+"""Kills at every place: each observation is learned once, each question answered once, models are equal to the bit."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.flow.network import STATIONS, Network, observations, settings_of
+
+SENT = observations(48)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    network = Network(tmp_path_factory.mktemp("undisturbed"), settings_of())
+    network.send(SENT)
+    network.run()
+    network.check(SENT)
+    return network
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kills_at_random_change_nothing(seed: int, tmp_path: Path, undisturbed: Network) -> None:
+    """C17, R22, R25: between steps, within a transaction, after it; snapshots are rare and the journal bridges them."""
+    rng = random.Random(seed)
+    network = Network(tmp_path, settings_of(snapshot_every_s=rng.choice([0.1, 0.5, 3.0])))
+    network.send(SENT)
+    kills = 0
+
+    def disturb(round_: int) -> None:
+        nonlocal kills
+        if round_ and rng.random() < 0.15 and kills < 30:
+            kills += 1
+            name, how = rng.choice(network.names()), rng.choice(["between", "within", "after"])
+            if how != "between":
+                network.logs[name].crash = how
+            elif name in network.kept:
+                network.kill(name)
+
+    network.run(disturb)
+    assert kills >= 15
+    network.check(SENT)
+    for station in STATIONS:
+        assert network.model(station) == undisturbed.model(station)
+    assert not any(kept.differs for kept in network.kept.values())

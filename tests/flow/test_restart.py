@@ -1,0 +1,183 @@
+"""What a role does with the state that it finds: the last good one, or a clear refusal, never a silent fresh start."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from streamgp.errors import CheckpointError, FencedError
+from streamgp.roles.kept import Kept
+from streamgp.wire.checkpoint import pack, unpack
+from streamgp.wire.log import Outgoing
+from streamgp.wire.memory import MemoryLog
+from tests.flow.network import STATIONS, Network, observations, settings_of
+
+SENT = observations(30)
+
+
+def stopped(folder: Path) -> Network:
+    """A network that has done its work and was killed; its agents have snapshots and commits after them."""
+    network = Network(folder, settings_of(snapshot_every_s=0.2))
+    network.send(SENT)
+    network.run()
+    for name in network.names():
+        network.kill(name)
+    return network
+
+
+def snapshots(folder: Path) -> list[Path]:
+    return sorted(folder.glob("snapshot-*.sgp"))
+
+
+def damage(path: Path, how: str) -> None:
+    data = path.read_bytes()
+    changed = {
+        "truncated": data[: len(data) // 2],
+        "flipped": data[:-50] + bytes([data[-50] ^ 1]) + data[-49:],
+        "empty": b"",
+    }
+    path.write_bytes(changed[how])
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped", "empty"])
+def test_a_damaged_snapshot_is_left_for_the_one_before(how: str, tmp_path: Path) -> None:
+    """The journal reaches back to it: nothing is lost, and nothing is answered twice."""
+    network = stopped(tmp_path)
+    before = {s: network.model(s) for s in STATIONS}
+    for station in STATIONS:
+        kept = snapshots(tmp_path / f"agent.{station}")
+        assert len(kept) == 2
+        damage(kept[-1], how)
+    network.run()
+    network.check(SENT)
+    assert {s: network.model(s) for s in STATIONS} == before
+    assert not any(kept.differs for kept in network.kept.values())
+
+
+def test_no_good_snapshot_is_no_fresh_start(tmp_path: Path) -> None:
+    network = stopped(tmp_path)
+    for path in snapshots(tmp_path / "agent.A"):
+        damage(path, "flipped")
+    with pytest.raises(CheckpointError, match="none that can be used"):
+        network.start("agent.A")
+
+
+def test_a_lost_folder_is_noticed(tmp_path: Path) -> None:
+    """The snapshots topic remembers that there was one."""
+    network = stopped(tmp_path)
+    shutil.rmtree(tmp_path / "agent.A")
+    with pytest.raises(CheckpointError, match=r"snapshot \d+ is known to streamgp.snapshots.*--fresh"):
+        network.start("agent.A")
+    assert network.roles["agent.A"].state()["agent"]["model"]["early"] == []
+
+
+def test_a_journal_that_does_not_reach_back_is_noticed(tmp_path: Path) -> None:
+    network = stopped(tmp_path)
+    saved = [p.read_bytes() for p in snapshots(tmp_path / "cloud")]
+    network.run()
+    network.kill("cloud")
+    for path in snapshots(tmp_path / "cloud"):
+        path.unlink()
+    (tmp_path / "cloud" / "snapshot-000000000001.sgp").write_bytes(saved[0])
+    topic = network.settings.topic("journal")
+    ends = {(topic, i): network.log.partitions(topic)[i].end for i in range(2)}  # type: ignore[attr-defined]  # MemoryLog
+    network.log.delete_records(ends)
+    for i in range(2):  # another role's segment, so that the topic is not empty
+        network.log.writer().write([Outgoing(topic, "agent.Z", b"no segment", partition=i)])
+    with pytest.raises(CheckpointError, match="does not reach back"):
+        network.start("cloud")
+
+
+def test_the_state_of_other_topics_is_refused(tmp_path: Path) -> None:
+    """The same folder, and topics that were made anew."""
+    stopped(tmp_path)
+    other = Network(tmp_path, settings_of())
+    with pytest.raises(CheckpointError, match="none that can be used"):
+        other.start("agent.A")
+
+
+def test_the_state_of_another_role_is_refused(tmp_path: Path) -> None:
+    network = stopped(tmp_path)
+    shutil.rmtree(tmp_path / "agent.B")
+    shutil.copytree(tmp_path / "agent.A", tmp_path / "agent.B")
+    with pytest.raises(CheckpointError, match="none that can be used"):
+        network.start("agent.B")
+
+
+def test_fresh_on_purpose_learns_everything_again(tmp_path: Path) -> None:
+    network = stopped(tmp_path)
+    before = network.model("A")
+    shutil.rmtree(tmp_path / "agent.A")
+    network.fresh.add("agent.A")
+    network.run()
+    assert network.model("A") == before
+    network.kill("agent.A")
+    network.fresh.clear()
+    network.run()
+    assert network.model("A") == before
+
+
+def test_a_second_process_of_a_role_fences_the_first(tmp_path: Path) -> None:
+    """C41, R63: the one that was there before stops, and says why."""
+    network = Network(tmp_path / "one", settings_of())
+    network.send(SENT)
+    network.run(quiet=5)
+    first: Kept = network.kept.pop("agent.A")
+    shutil.copytree(tmp_path / "one" / "agent.A", tmp_path / "two" / "agent.A")
+    network.folder = tmp_path / "two"
+    network.start("agent.A")
+    network.send(observations(34)[len(SENT) :])
+    first.step(0.0)
+    network.clock.advance(1.0)
+    with pytest.raises(FencedError, match="another process"):
+        first.step(0.0)
+    network.run()
+    network.check(observations(34))
+
+
+def test_an_outage_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+    """It comes while outputs wait for their commit; the role tries until the log is back."""
+    network = Network(tmp_path, settings_of())
+    network.send(SENT)
+    log = network.log
+    assert isinstance(log, MemoryLog)
+
+    over = threading.Event()
+
+    def back() -> None:
+        log.available = True
+        over.set()
+
+    def outage(round_: int) -> None:
+        if round_ in (4, 9):
+            over.clear()
+            log.available = False
+            threading.Timer(0.3, back).start()
+        elif round_ in (12, 20):
+            over.wait(5.0)  # the clock of the test runs ahead of it
+
+    network.run(outage)
+    network.check(SENT)
+
+
+@pytest.mark.parametrize("rounds", [3, 8, 30])
+def test_every_role_is_the_same_after_its_state_was_written_and_read(rounds: int, tmp_path: Path) -> None:
+    """C46, R55, R66: in the middle of its work, to the bit, with all that it holds back."""
+    network = Network(tmp_path, settings_of())
+    network.send(SENT)
+    for _ in range(rounds):
+        for name in network.names():
+            network.step(name)
+        network.clock.advance(0.02)
+    for name, role in network.roles.items():
+        data = pack(role.state())
+        twin, _ = network.role(name)
+        twin.restore(unpack(data))
+        assert pack(twin.state()) == data
+        with pytest.raises(CheckpointError, match="version"):
+            twin.restore({**unpack(data), "v": 99})
+        with pytest.raises(CheckpointError, match="damaged"):
+            twin.restore({"v": 1})

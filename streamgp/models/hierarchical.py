@@ -17,6 +17,7 @@ from streamgp.gp.hierarchy.blocks import Layout, softplus
 from streamgp.gp.hierarchy.bound import FACTORS, Factors, solve_local, solve_shared
 from streamgp.gp.hierarchy.data import ClientData, client_data
 from streamgp.gp.hierarchy.layers import design
+from streamgp.gp.hierarchy.total import total_bound
 from streamgp.models.hgp.checked import checked_clients, checked_inputs, checked_outputs
 from streamgp.models.hgp.distances import Kind, component_distances, operator_distances
 from streamgp.models.hgp.fit import Fit, Plan, fit_jointly
@@ -27,6 +28,7 @@ from streamgp.models.hgp.posterior import (
     client_posterior,
     newcomer_posterior,
 )
+from streamgp.models.hgp.rounds import Rounds, run_rounds, server_start
 from streamgp.models.hgp.start import units_of
 
 #: where the bound asks for more, a residual may get this many times ``n_local`` inducing inputs, or this many
@@ -59,7 +61,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         Which blocks of q are kept together: ``mean_field`` is (9) of the paper, ``joint`` keeps a client's
         deviation and residual together, ``structured`` also conditions them on the global block (the tightest).
     optimizer
-        ``lbfgs``: all blocks at once on the collapsed bound, the best way where all rows are in one process.
+        ``lbfgs``: all blocks at once on the collapsed bound, the best way where all rows are in one process;
+        ``rounds``: Algorithm 1, what a federation over topics does.
     budget
         ``elbo``: a residual gets as many inducing inputs (up to 128, or 4 x ``n_local``) as the bound asks for,
         and not more; ``fixed``: ``n_local`` of them, moved by gradient.
@@ -104,7 +107,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         random_state: int | np.random.Generator | None = None,
         *,
         factors: Factors = "structured",
-        optimizer: Literal["lbfgs"] = "lbfgs",
+        optimizer: Literal["lbfgs", "rounds"] = "lbfgs",
         budget: Literal["elbo", "fixed"] = "elbo",
         n_starts: int = 3,
         max_iter: int = 200,
@@ -147,8 +150,12 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             n_starts=self.n_starts,
             max_iter=self.max_iter,
         )
+        rng = np.random.default_rng(self.random_state)
         with threadpool_limits(limits=1, user_api="blas"):
-            found = fit_jointly([data[i] for i in active], plan, np.random.default_rng(self.random_state))
+            if self.optimizer == "rounds":
+                found = self._in_rounds({str(i): data[i] for i in active}, plan, int(rng.integers(2**31)))
+            else:
+                found = fit_jointly([data[i] for i in active], plan, rng)
             self._take(found, data, active, layout)
         return self
 
@@ -223,14 +230,32 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             raise ValueError(f"components must be some of {LAYERS}, got {tuple(self._components)}")
         if self.factors not in FACTORS:
             raise ValueError(f"factors must be one of {FACTORS}, got {self.factors!r}")
+        if self.optimizer not in ("lbfgs", "rounds"):
+            raise ValueError(f"optimizer must be lbfgs or rounds, got {self.optimizer!r}")
         if self.budget not in ("elbo", "fixed"):
             raise ValueError(f"budget must be elbo or fixed, got {self.budget!r}")
         ranks = dict(zip(LAYERS, (self.rank_global, self.rank_deviation, self.rank_local), strict=True))
         sizes = {"n_outputs": self.n_outputs, "n_global": self.n_global, "n_local": self.n_local}
-        for name, value in {**sizes, **ranks, "n_starts": self.n_starts, "max_iter": self.max_iter}.items():
+        for name, value in {
+            **sizes,
+            **ranks,
+            "n_starts": self.n_starts,
+            "rounds": self.rounds,
+            "max_iter": self.max_iter,
+        }.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         return Layout(self.n_outputs, *(ranks[name] if name in self._components else 0 for name in LAYERS))
+
+    def _in_rounds(self, data: dict[str, ClientData], plan: Plan, seed: int) -> Fit:
+        """Algorithm 1 with every client in this process."""
+        X = np.concatenate([x.X for x in data.values()])
+        schedule = Rounds(rounds=self.rounds, seed=seed)
+        state = server_start(plan, schedule, low=X.min(axis=0), high=X.max(axis=0))
+        state, owns = run_rounds(data, state, plan, schedule)
+        blocks = tuple(owns[name] for name in data)
+        total = total_bound(list(data.values()), state.block, blocks, plan.layout, factors=plan.factors, gradient=False)
+        return Fit(dict(state.block), blocks, total.value, ())
 
     def _take(self, found: Fit, data: list[ClientData], active: list[int], layout: Layout) -> None:
         """Keep a fit and work out every client's belief."""

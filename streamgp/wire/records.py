@@ -171,27 +171,43 @@ class Score(Record, frozen=True, kw_only=True):
 
 
 class Update(Record, frozen=True, kw_only=True):
-    """A client's summary of the shared block in one round of the hierarchical model; never a row of data."""
+    """A client's summary of the shared block in one round of the hierarchical model, (23); never a row of data.
+
+    ``arrays`` holds derivatives by name, flattened row by row (of a symmetric one the lower triangle), ``shapes``
+    their shapes. A client that has nothing to say sends none.
+    """
 
     run: Name
     round: Count
     client: Name
     time_ms: TimeMs
-    rows: Count
     arrays: dict[str, tuple[float, ...]]
     shapes: dict[str, tuple[Count, ...]]
 
 
 class GlobalState(Record, frozen=True, kw_only=True):
-    """The shared block after a round, from the server to every client."""
+    """The shared block after ``round`` rounds, from the server to every client: all that either needs to go on.
+
+    ``status`` says how the last round ended: ``ok``, ``empty``, ``failed``; ``waiting`` while clients are too few;
+    ``done`` after the last. ``clients`` were used in it, ``refused`` were not, and why. ``present`` of ``needed``
+    clients have answered this round. ``epsilon`` and ``delta`` are the privacy spent by those who took part in all
+    rounds, if any.
+    """
 
     run: Name
     round: Count
     time_ms: TimeMs
-    status: str
-    clients: tuple[Name, ...]
+    status: Literal["ok", "empty", "failed", "waiting", "done"]
+    clients: tuple[Name, ...] = ()
+    refused: dict[str, str] = {}
+    present: Count = 0
+    needed: Count = 1
+    steps: Count = 0
+    settings: dict[str, str | float | int] = {}
     arrays: dict[str, tuple[float, ...]]
     shapes: dict[str, tuple[Count, ...]]
+    epsilon: float | None = None
+    delta: float | None = None
 
 
 #: topic suffix -> record type; a topic's full name is ``{prefix}.{suffix}``

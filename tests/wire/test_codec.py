@@ -100,7 +100,7 @@ def updates(draw: st.DrawFn) -> Update | GlobalState:
     arrays = {name: draw(rows_of(math.prod(shape))) for name, shape in shapes.items()}
     common: dict[str, Any] = {"run": draw(NAMES), "round": draw(COUNTS), "time_ms": draw(TIMES)}
     if draw(st.booleans()):
-        return Update(client=draw(NAMES), rows=draw(COUNTS), arrays=arrays, shapes=shapes, **common)
+        return Update(client=draw(NAMES), arrays=arrays, shapes=shapes, **common)
     return GlobalState(status="empty", clients=draw(TUPLES_OF_NAMES), arrays=arrays, shapes=shapes, **common)
 
 
@@ -344,9 +344,9 @@ def test_a_value_of_another_type_is_not_written() -> None:
             Prediction(query_id="q", agent="A", time_ms=0, mean=(1.0,), variance=(), noise_variance=(1.0,), learned=1),
             "variance",
         ),
-        (Update(run="r", round=1, client="A", time_ms=0, rows=1, arrays={"g": (1.0,)}, shapes={}), "arrays.g"),
-        (Update(run="r", round=1, client="A", time_ms=0, rows=1, arrays={"g": (1.0,)}, shapes={"g": (2,)}), "arrays.g"),
-        (Update(run="r", round=1, client="A", time_ms=0, rows=1, arrays={}, shapes={"g": (0,)}), "shapes.g"),
+        (Update(run="r", round=1, client="A", time_ms=0, arrays={"g": (1.0,)}, shapes={}), "arrays.g"),
+        (Update(run="r", round=1, client="A", time_ms=0, arrays={"g": (1.0,)}, shapes={"g": (2,)}), "arrays.g"),
+        (Update(run="r", round=1, client="A", time_ms=0, arrays={}, shapes={"g": (0,)}), "shapes.g"),
     ],
 )
 def test_arrays_that_do_not_fit_each_other_are_named(record: Record, field: str) -> None:

@@ -15,7 +15,7 @@ from streamgp.gp.hierarchy.bound import Factors
 from streamgp.gp.hierarchy.data import ClientData
 from streamgp.gp.hierarchy.total import LOADINGS, total_bound
 from streamgp.models.hgp.budget import ENOUGH_NATS, chosen_rows
-from streamgp.models.hgp.flat import Free, box, from_vector, to_vector
+from streamgp.models.hgp.flat import Free, from_vector, limits, to_vector
 from streamgp.models.hgp.start import start_own, start_shared
 
 #: iterations that a random start gets before the best of them goes on alone
@@ -47,7 +47,7 @@ class Fit:
     """Blocks of the best start, the bound reached (nats) and the bound after each stage."""
 
     shared: dict[str, Array]
-    owns: tuple[dict[str, Array], ...]
+    owns: tuple[Block, ...]
     value: float
     history: tuple[float, ...]
 
@@ -80,16 +80,13 @@ def maximise(
         assert total.by_shared is not None
         return -total.value, -to_vector([total.by_shared, *total.by_own], free)
 
-    start = to_vector(blocks, free)
-    limits = box(blocks, free)
-    low = np.array([-np.inf if a is None else a for a, _ in limits])
-    high = np.array([np.inf if b is None else b for _, b in limits])
+    low, high, box = limits(blocks, free)
     found = minimize(
         negative,
-        np.clip(start, low, high),
+        np.clip(to_vector(blocks, free), low, high),
         jac=True,
         method="L-BFGS-B",
-        bounds=limits,
+        bounds=box,
         options={"maxiter": max_iter, "maxfun": 2 * max_iter + 20, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-4},
     )
     return -float(found.fun), from_vector(np.asarray(found.x), blocks, free)

@@ -44,9 +44,13 @@ def from_vector(vector: Array, blocks: Sequence[Block], free: Sequence[Free]) ->
     return out
 
 
-def box(blocks: Sequence[Block], free: Sequence[Free]) -> list[tuple[float | None, float | None]]:
-    """Bounds of every coordinate of the vector."""
-    limits: list[tuple[float | None, float | None]] = []
+def limits(
+    blocks: Sequence[Block], free: Sequence[Free]
+) -> tuple[Array, Array, list[tuple[float | None, float | None]]]:
+    """Lowest and highest values (k,) of the vector, and the same as an optimiser's pairs."""
+    pairs: list[tuple[float | None, float | None]] = []
     for f in free:
-        limits += [BOUNDS.get(f.name, (None, None))] * blocks[f.block][f.name].size
-    return limits
+        pairs += [BOUNDS.get(f.name, (None, None))] * blocks[f.block][f.name].size
+    low = np.array([-np.inf if a is None else a for a, _ in pairs])
+    high = np.array([np.inf if b is None else b for _, b in pairs])
+    return low, high, pairs

@@ -1,0 +1,214 @@
+"""The server of a federated training: rounds over the topics ``updates`` and ``globals``."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Literal, TypeAlias, final
+
+from streamgp.errors import DecodeError
+from streamgp.fusion.federation import RoundResult, Summary, server_step
+from streamgp.fusion.privacy import spent
+from streamgp.gp.hierarchy.shared_step import SharedState
+from streamgp.models.hgp.rounds import server_start
+from streamgp.roles.training_records import flat, shaped, state_arrays, state_of, units_from
+from streamgp.roles.training_settings import TrainingSettings, told
+from streamgp.wire.clock import Clock
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.deadletter import dead_letter
+from streamgp.wire.log import Message, Outgoing, Partition
+from streamgp.wire.records import DEAD_LETTER, GlobalState, Update
+
+log = logging.getLogger("streamgp.trainer")
+
+Status: TypeAlias = Literal["ok", "empty", "failed", "waiting", "done"]
+
+
+@final
+class TrainingServer:
+    """One training as a role: a pure step fed with updates, that publishes the shared block after every round.
+
+    The newest record of its run in ``globals`` is all that a successor needs: given it as ``resume``, it opens the
+    same round, reads that round's updates again (its group's offsets stand where the round began) and goes on. A
+    client counts once a round; what belongs to another run or round is counted and ignored.
+
+    Attributes
+    ----------
+    outcome : None while it runs, ``done`` after the last round, ``gave_up`` after ``wait_s`` with too few clients.
+    ignored : how many updates were not used, by reason.
+    """
+
+    def __init__(
+        self, settings: TrainingSettings, *, prefix: str, clock: Clock, resume: GlobalState | None = None
+    ) -> None:
+        self.settings = settings.checked()
+        self.plan = settings.plan()
+        self.schedule = settings.schedule()
+        self.prefix = prefix
+        self.clock = clock
+        self.outcome: Literal["done", "gave_up"] | None = None
+        self.ignored: Counter[str] = Counter()
+        self.round, self.state = self._opening(resume)
+        self.last: RoundResult | None = None
+        self._answers: dict[str, Summary] = {}
+        self._bad: dict[str, str] = {}
+        self._absent: dict[str, int] = dict.fromkeys(resume.clients, 0) if resume else {}
+        self._opened_s = self._lonely_s = clock.monotonic_s()
+        self._told = -1
+        self._positions: dict[Partition, int] = {}
+        self._done: dict[Partition, int] = {}
+        self._letters: list[Outgoing] = []
+
+    def start(self, now_s: float) -> list[Outgoing]:
+        """The state as it stands, so that clients can begin."""
+        self._opened_s = self._lonely_s = now_s
+        finished = bool(self.settings.rounds) and self.round >= self.settings.rounds
+        if finished:
+            self.outcome = "done"
+        return [self._publish("done" if finished else "waiting")]
+
+    def feed(self, messages: list[Message], now_s: float) -> None:
+        """Take in updates; what cannot be read goes to the dead letters, what does not belong here is counted."""
+        for message in messages:
+            if message.topic != f"{self.prefix}.updates":
+                continue
+            self._positions[(message.topic, message.partition)] = message.offset + 1
+            try:
+                update = decode(message.value, Update)
+                if message.key != update.client:
+                    raise DecodeError("the key is another client's", "client")
+                self._take(update)
+            except DecodeError as error:
+                self.ignored["unreadable"] += 1
+                letter = dead_letter(
+                    message,
+                    topic=f"{self.prefix}.{DEAD_LETTER}",
+                    key=message.key or "unknown",
+                    reason=error.reason,
+                    field=error.field,
+                )
+                self._letters.append(letter)
+
+    def drain(self, now_s: float) -> list[Outgoing]:
+        """Close the round if it is time, and say what became of it."""
+        out, self._letters = self._letters, []
+        if self.outcome is not None:
+            return out
+        present = len(self._answers) + len(self._bad)
+        if len(self._answers) >= self.settings.min_clients:
+            self._lonely_s = now_s
+        if self._complete() or now_s - self._opened_s >= self.settings.round_s:
+            out.append(self._close(now_s))
+        elif len(self._answers) < self.settings.min_clients and present != self._told:
+            out.append(self._publish("waiting"))
+        if self.outcome is None and now_s - self._lonely_s >= self.settings.wait_s:
+            log.error("gave up: %d of %d clients", len(self._answers), self.settings.min_clients)
+            self.outcome = "gave_up"
+        return out
+
+    def wake_s(self, now_s: float) -> float | None:
+        """Seconds until the round's deadline, or until it gives up."""
+        if self.outcome is not None:
+            return None
+        ends = min(self._opened_s + self.settings.round_s, self._lonely_s + self.settings.wait_s)
+        return max(0.0, ends - now_s)
+
+    def full(self) -> frozenset[str]:
+        return frozenset()
+
+    def done(self) -> dict[Partition, int]:
+        """Where the present round began: a successor reads its updates again."""
+        return dict(self._done)
+
+    def stop(self, now_s: float) -> list[Outgoing]:
+        return []
+
+    def _opening(self, resume: GlobalState | None) -> tuple[int, SharedState]:
+        if resume is not None:
+            return resume.round, state_of(resume)
+        units = units_from(self.settings)
+        low, high = (
+            units.inputs(box[None])[0] for box in (units.center - units.span / 2, units.center + units.span / 2)
+        )
+        return 0, server_start(self.plan, self.schedule, low=low, high=high)
+
+    def _take(self, update: Update) -> None:
+        """An update of this round, the first of its client; anything else is counted."""
+        if update.run != self.settings.run:
+            self.ignored["another run"] += 1
+        elif update.round != self.round or self.outcome is not None:
+            self.ignored["late" if update.round <= self.round else "ahead"] += 1
+        elif update.client in self._answers or update.client in self._bad:
+            self.ignored["repeated"] += 1
+        else:
+            try:
+                self._answers[update.client] = shaped(update.arrays, update.shapes)
+            except DecodeError as error:
+                self._bad[update.client] = str(error)
+
+    def _complete(self) -> bool:
+        """Whether everybody who takes part has answered, and somebody with something to say."""
+        answered = set(self._answers) | set(self._bad)
+        if not any(self._answers.values()) or len(self._answers) < self.settings.min_clients:
+            return False
+        if not self._absent:
+            return self.settings.expected is not None and len(answered) >= self.settings.expected
+        return set(self._absent) <= answered
+
+    def _close(self, now_s: float) -> Outgoing:
+        """End the round: the next one on the new state, or the same one again if it failed."""
+        result = server_step(
+            self.state,
+            self._answers,
+            layout=self.plan.layout,
+            ascent=self.schedule.ascent,
+            rule=self.settings.rule,
+            beta=self.settings.beta,
+            min_clients=self.settings.min_clients,
+            known=len(set(self._absent) | set(self._answers) - set(self._bad)),
+        )
+        self.last = RoundResult(
+            result.state, result.status, result.used, result.silent, {**result.refused, **self._bad}
+        )
+        self._opened_s = now_s
+        if result.status == "failed":
+            log.warning("round %d failed: %d usable answers", self.round, len(result.used))
+            too_early = self.round == 0 and len(self._answers) + len(self._bad) < self.settings.min_clients
+            return self._publish("waiting" if too_early else "failed")
+        heard = set(result.used) | set(result.silent)
+        absent = {c: n + 1 for c, n in self._absent.items() if c not in heard}
+        self._absent = {c: n for c, n in absent.items() if n < self.settings.patience} | dict.fromkeys(heard, 0)
+        self.state = result.state
+        self.round += 1
+        self._answers, self._bad = {}, {}
+        self._done = dict(self._positions)
+        if self.settings.rounds and self.round >= self.settings.rounds:
+            self.outcome = "done"
+            return self._publish("done")
+        return self._publish(result.status)
+
+    def _publish(self, status: Status) -> Outgoing:
+        """The record of the state as it is now."""
+        s = self.settings
+        arrays, shapes = flat(state_arrays(self.state, s))
+        privacy = s.privacy()
+        last = self.last
+        self._told = len(self._answers) + len(self._bad)
+        record = GlobalState(
+            run=s.run,
+            round=self.round,
+            time_ms=self.clock.now_ms(),
+            status=status,
+            clients=last.used if last else tuple(self._absent),
+            refused=last.refused if last else {},
+            present=len(self._answers),
+            needed=s.min_clients,
+            steps=self.state.steps,
+            settings=told(s),
+            arrays=arrays,
+            shapes=shapes,
+            epsilon=spent(privacy, self.round) if privacy else None,
+            delta=s.delta if privacy else None,
+        )
+        log.info("run %s round %d: %s, %d of %d clients", s.run, self.round, status, record.present, s.min_clients)
+        return Outgoing(f"{self.prefix}.globals", s.run, encode(record))

@@ -1,0 +1,196 @@
+"""A client of a federated training: it answers every global record with a summary, and keeps its rows."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Protocol, final
+
+import numpy as np
+
+from streamgp.errors import DecodeError
+from streamgp.fusion.privacy import privatised
+from streamgp.gp.gaussian import Array
+from streamgp.gp.hierarchy.data import ClientData, client_data
+from streamgp.gp.hierarchy.layers import design
+from streamgp.models.hgp.client import client_step
+from streamgp.models.hgp.posterior import ClientPosterior, client_posterior
+from streamgp.models.hgp.rounds import client_start
+from streamgp.roles.training_records import flat, settings_of, state_of, units_from
+from streamgp.roles.training_settings import TrainingSettings
+from streamgp.roles.training_store import MemoryStore, Saved, Store
+from streamgp.wire.clock import Clock
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.deadletter import dead_letter
+from streamgp.wire.log import Message, Outgoing, Partition
+from streamgp.wire.records import DEAD_LETTER, GlobalState, Update
+
+log = logging.getLogger("streamgp.training-client")
+
+
+class Rows(Protocol):
+    """Where a client's rows come from; they may have become more at every call."""
+
+    def feed(self, messages: list[Message]) -> None:
+        """Take in what was read of the topics that the rows come from."""
+
+    def rows(self) -> tuple[Array, Array]:
+        """X (n, d) and Y (n, Q) so far, in the station's units."""
+
+
+@final
+class FixedRows:
+    """Rows that are all there from the beginning."""
+
+    def __init__(self, X: Array, Y: Array) -> None:
+        self._rows = (X, Y if Y.ndim == 2 else Y[:, None])
+
+    def feed(self, messages: list[Message]) -> None:
+        """Nothing comes."""
+
+    def rows(self) -> tuple[Array, Array]:
+        return self._rows
+
+
+@final
+class TrainingClient:
+    """One station's part in a training, as a role.
+
+    It learns what it must know (model, units, round) from the server's newest record alone, so it may join at any
+    round, and answers each round once. Its own block and its last answer are saved before the answer leaves; after
+    a kill it sends that same answer again. A record that is not finite or does not fit never replaces a good one.
+
+    Attributes
+    ----------
+    finished : whether the server said ``done``.
+    ignored : how many records were not used, by reason.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rows: Rows,
+        *,
+        prefix: str,
+        clock: Clock,
+        run: str = "default",
+        store: Store | None = None,
+    ) -> None:
+        self.name, self.rows, self.prefix, self.clock, self.run = name, rows, prefix, clock, run
+        self.store = store or MemoryStore()
+        saved = self.store.load()
+        self.saved = saved if saved is not None and saved.run == run else None
+        self.finished = False
+        self.ignored: Counter[str] = Counter()
+        self._newest: GlobalState | None = None
+        self._answered: int | None = None
+        self._seen, self._fresh_round = 0, 0
+        self._letters: list[Outgoing] = []
+
+    def start(self, now_s: float) -> list[Outgoing]:
+        return []
+
+    def feed(self, messages: list[Message], now_s: float) -> None:
+        """Take in global records of this run, the newest wins; anything else goes to the rows."""
+        rest = []
+        for message in messages:
+            if message.topic != f"{self.prefix}.globals":
+                rest.append(message)
+                continue
+            if message.key != self.run:
+                continue
+            try:
+                record = decode(message.value, GlobalState)
+                state_of(record), settings_of(record)
+                self._newest = record
+            except DecodeError as error:
+                self.ignored["unreadable"] += 1
+                letter = dead_letter(
+                    message,
+                    topic=f"{self.prefix}.{DEAD_LETTER}",
+                    key=self.name,
+                    reason=error.reason,
+                    field=error.field,
+                )
+                self._letters.append(letter)
+        if rest:
+            self.rows.feed(rest)
+
+    def drain(self, now_s: float) -> list[Outgoing]:
+        """The answer to the newest record, if there is none yet."""
+        out, self._letters = self._letters, []
+        record = self._newest
+        if record is None:
+            return out
+        self.finished = record.status == "done"
+        if self.finished or self._answered == record.round:
+            return out
+        if self.saved is None or self.saved.round != record.round:
+            self.saved = self._answer(record)
+            self.store.save(self.saved)
+        self._answered = record.round
+        return [*out, Outgoing(f"{self.prefix}.updates", self.name, self.saved.update)]
+
+    def wake_s(self, now_s: float) -> float | None:
+        return None
+
+    def full(self) -> frozenset[str]:
+        return frozenset()
+
+    def done(self) -> dict[Partition, int]:
+        """Nothing: what it reads is read again from its beginning, and the newest record wins."""
+        return {}
+
+    def stop(self, now_s: float) -> list[Outgoing]:
+        return []
+
+    def posterior(self) -> tuple[ClientPosterior, TrainingSettings] | None:
+        """What the station believes after the newest record, in working units; None before it has a block."""
+        if self._newest is None or self.saved is None or not self.saved.own:
+            return None
+        settings, state = settings_of(self._newest), state_of(self._newest)
+        plan = settings.plan()
+        d = design(self._data(settings), state.block, self.saved.own, plan.layout)
+        belief = client_posterior(
+            d, state.q, shared=state.block, own=self.saved.own, layout=plan.layout, factors=plan.factors
+        )
+        return belief, settings
+
+    def _data(self, settings: TrainingSettings) -> ClientData:
+        X, Y = self.rows.rows()
+        return client_data(units_from(settings).inputs(X), Y / settings.scale)
+
+    def _answer(self, record: GlobalState) -> Saved:
+        """Lines 4-6 of Algorithm 1 on the rows there are now."""
+        settings, state = settings_of(record), state_of(record)
+        plan, data = settings.plan(), self._data(settings)
+        if data.count != self._seen:
+            self._seen, self._fresh_round = data.count, record.round
+        quiet = settings.rounds == 0 and record.round - self._fresh_round >= settings.quiet_rounds
+        own = dict(self.saved.own) if self.saved is not None else {}
+        noised = self.saved.noised if self.saved is not None else 0
+        summary: dict[str, Array] = {}
+        if data.count and not quiet:
+            start = own or client_start(self.name, data, state, plan, seed=settings.seed)
+            result = client_step(
+                state,
+                data,
+                start,
+                layout=plan.layout,
+                factors=plan.factors,
+                iterations=settings.local_iterations,
+            )
+            own, summary = result.own, result.summary
+            if (privacy := settings.privacy()) is not None:
+                summary = privatised(summary, privacy, np.random.default_rng())
+                noised += 1
+        arrays, shapes = flat(summary)
+        update = Update(
+            run=record.run,
+            round=record.round,
+            client=self.name,
+            time_ms=self.clock.now_ms(),
+            arrays=arrays,
+            shapes=shapes,
+        )
+        return Saved(record.run, record.round, own, encode(update), noised)

@@ -19,6 +19,8 @@ Rule: TypeAlias = Literal["sum", "trimmed"]
 #: ok: the state moved. empty: all that answered had nothing to say. failed: too few usable answers.
 RoundStatus: TypeAlias = Literal["ok", "empty", "failed"]
 Summary: TypeAlias = Mapping[str, Array]
+#: a number beyond this is no derivative; its square must not overflow
+LARGEST = 1e100
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ def unusable(summary: Summary, state: SharedState) -> str | None:
             return f"{name} has shape {summary[name].shape}, not {shape}"
         if not np.isfinite(summary[name]).all():
             return f"{name} is not finite"
+        if summary[name].size and float(np.abs(summary[name]).max()) > LARGEST:
+            return f"{name} is beyond {LARGEST:g}"
     return None
 
 

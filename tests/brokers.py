@@ -31,7 +31,9 @@ class OwnBroker:
         self.extra: dict[str, str] = {}
 
     def start(self) -> str:
-        done = self._call("start", "--json", *(["--port", self.address.rpartition(":")[2]] if self.address else []))
+        port = ["--port", self.address.rpartition(":")[2]] if self.address else []
+        extra = [word for key, value in self.extra.items() for word in ("--set", f"{key}={value}")]
+        done = self._call("start", "--json", *port, *extra)
         if done.returncode in (10, 11, 12):
             unavailable(done.stderr.strip())
         assert done.returncode == 0, done.stderr
@@ -53,3 +55,11 @@ class OwnBroker:
     def _call(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(SCRIPT), *words, "--dir", str(self.folder)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+
+
+#: For modules of failed attempts to connect: kafka-python leaves their sockets to the garbage collector.
+SOCKETS_ARE_LEFT = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("garbage_collected"),
+]

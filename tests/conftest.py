@@ -5,6 +5,7 @@ At a desk without Java, Maven or a network the tests that use it skip and say wh
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -61,3 +62,10 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     own = OwnBroker(tmp_path_factory.mktemp("own"))
     yield own
     own.stop(keep=False)
+
+
+@pytest.fixture
+def garbage_collected() -> Iterator[None]:
+    """What a test leaves to the garbage collector is collected within it, so that no other test is blamed."""
+    yield
+    gc.collect()

@@ -40,6 +40,10 @@ _FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochEr
 _WRONG = (kafka_errors.KafkaConfigurationError, ValueError, TypeError, RuntimeError)
 
 
+class _ClosedAtLoginError(kafka_errors.SaslAuthenticationFailedError):  # type: ignore[misc]  # kafka-python has no types
+    """The broker closed a connection after it had told its version and before the login was accepted."""
+
+
 @final
 class KafkaLog:
     """Topics of a Kafka broker.
@@ -293,21 +297,51 @@ def _build(kind: Kind, settings: KafkaSettings, **more: Any) -> Any:
     if not _reachable(settings):  # kafka-python would try for long, and leave a socket behind at each try
         raise BrokerUnavailableError(_diagnose(settings))
     made: list[Any] = []
+    failures: list[Exception] = []
 
     def network(**configs: Any) -> Any:
         made.append(_CLIENTS[kind].DEFAULT_CONFIG["kafka_client"](**configs))
+        _overhear(made[-1], failures)
         return made[-1]
 
     try:
-        return _CLIENTS[kind](**{**settings.of(kind), **more}, kafka_client=network)
+        client = _CLIENTS[kind](**{**settings.of(kind), **more}, kafka_client=network)
     except BaseException as error:
-        for client in made:
-            client.close()
+        for left in made:
+            left.close()
+        denied = [failure for failure in failures if isinstance(failure, _DENIED)]
+        if denied and (len(denied) >= 3 or not isinstance(denied[-1], _ClosedAtLoginError)):
+            raise _ours(denied[-1], settings) from error
         if isinstance(error, _WRONG):
             raise SettingsError(f"kafka-python refuses its settings: {error}") from error
+        if failures:
+            raise BrokerUnavailableError(f"{_diagnose(settings)} ({failures[-1]})") from error
         if isinstance(error, kafka_errors.KafkaError):
             raise _ours(error, settings) from error
         raise
+    for one in made:
+        del one._manager.get_connection
+    return client
+
+
+def _overhear(network: Any, failures: list[Exception]) -> None:
+    """Learn why a connection cannot be set up: kafka-python logs it, tries on, and reports a timeout in the end."""
+    connect = network._manager.get_connection
+
+    def get_connection(*args: Any, **options: Any) -> Any:
+        connection = connect(*args, **options)
+
+        def failed(error: Exception) -> None:
+            login = network._manager.config["sasl_mechanism"] and connection.broker_version_data
+            if login and isinstance(error, kafka_errors.KafkaConnectionError):
+                # over TLS the broker's refusal and the end of the connection arrive together, and only the end is seen
+                error = _ClosedAtLoginError("the connection was closed at the login; are user and password right?")
+            failures.append(error)
+
+        connection.init_future.add_errback(failed)
+        return connection
+
+    network._manager.get_connection = get_connection
 
 
 @contextmanager

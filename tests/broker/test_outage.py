@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import socket
 import time
 from collections import Counter
@@ -13,23 +12,13 @@ import pytest
 from streamgp.errors import BrokerUnavailableError, DeliveryError
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Message, Outgoing, Reader, Subscription, TopicSpec
-from tests.brokers import OwnBroker
+from tests.brokers import SOCKETS_ARE_LEFT, OwnBroker
 
 #: stated bound: reading and writing go on this long after the broker serves again
 RECOVERY_S = 6.0
 QUICK = {"producer": {"delivery_timeout_ms": 2_000, "request_timeout_ms": 1_500}}
 
-# kafka-python leaves the socket of an attempt that was refused to the garbage collector.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(autouse=True)
-def garbage_collected_within_the_test() -> Iterator[None]:
-    yield
-    gc.collect()
+pytestmark = SOCKETS_ARE_LEFT
 
 
 @pytest.fixture(scope="module")

@@ -176,3 +176,5 @@ def test_a_real_broker_serves_with_the_same_properties(own_broker: OwnBroker) ->
     admin = KafkaAdminClient(bootstrap_servers=own_broker.start())
     assert admin.list_topics() == []
     admin.close()
+    written = (own_broker.folder / "server.properties").read_text().splitlines()
+    assert {f"{key}={value}" for key, value in own_broker.extra.items()} <= set(written)

@@ -26,6 +26,7 @@ def command(
     prefix: str | None,
     settings_file: Path | None,
     state: str | None,
+    keys: str | None,
     fresh: bool,
     station: str,
     attack: str | None,
@@ -39,7 +40,7 @@ def command(
     5 s of SIGTERM. Start it before or after the broker, the other agents and the cloud.
     """
     log_to_stderr()
-    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys)
     if not station.strip():
         fail(SettingsError("--station must not be empty"))
     liar = None

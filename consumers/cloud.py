@@ -14,13 +14,15 @@ from streamgp.roles.cloud import CloudRole
 @click.command("cloud")
 @shared
 @keeping
-def command(broker: str | None, prefix: str | None, settings_file: Path | None, state: str | None, fresh: bool) -> None:
+def command(
+    broker: str | None, prefix: str | None, settings_file: Path | None, state: str | None, keys: str | None, fresh: bool
+) -> None:
     """Fuse the answers to each query by the trimmed product of experts and publish the forecasts.
 
     A window closes when every known agent has answered, or at its deadline. Stops within 5 s of SIGTERM.
     """
     log_to_stderr()
-    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys)
     serve("cloud", CloudRole(settings), settings, fresh=fresh)
 
 

@@ -44,12 +44,19 @@ def shared(command: F) -> F:
 
 
 def keeping(command: F) -> F:
-    """The options ``--state`` and ``--fresh`` of a role whose state is kept."""
+    """The options ``--state``, ``--fresh`` and ``--keys`` of a role whose state is kept and that signs."""
     for option in (
         click.option("--fresh", is_flag=True, help="Begin anew, though there is a state: everything is learned again."),
         click.option(
+            "--keys",
+            metavar="DIR",
+            envvar="STREAMGP_KEYS",
+            help="Where `streamgp keys make` wrote the keys.  [default: keys]",
+        ),
+        click.option(
             "--state",
             metavar="DIR|topic",
+            envvar="STREAMGP_STATE",
             help="Where the state is kept: a folder, or the snapshots topic, so that the role can be moved to another "
             "machine.  [default: a folder in the user's state home]",
         ),
@@ -58,9 +65,11 @@ def keeping(command: F) -> F:
     return command
 
 
-def with_state(settings: Settings, state: str | None) -> Settings:
-    """The settings, with the option ``--state`` put over them."""
-    return settings if state is None else replace(settings, keep=replace(settings.keep, state=state))
+def with_state(settings: Settings, state: str | None, keys: str | None) -> Settings:
+    """The settings, with the options ``--state`` and ``--keys`` put over them."""
+    if state is not None:
+        settings = replace(settings, keep=replace(settings.keep, state=state))
+    return settings if keys is None else replace(settings, signing=replace(settings.signing, keys=keys))
 
 
 def settings_of(settings_file: Path | None, *, broker: str | None, prefix: str | None) -> Settings:

@@ -8,6 +8,7 @@ import click
 
 from consumers.options import create_command, fail, needs_broker
 from streamgp.errors import StreamGPError
+from streamgp.roles.identity import make_gate, signs
 from streamgp.roles.kept import Kept, KeptRole, Place
 from streamgp.roles.loop import stopping
 from streamgp.roles.settings import Settings
@@ -41,15 +42,18 @@ def serve(
     reads = tuple(subscriptions(kind, settings, station=station, also=also))
     place = Place(name, settings.prefix, reads, frozenset({settings.topic("queries"), settings.topic("progress")}))
     try:
+        gate = make_gate(settings, name, clock)
         with stopping() as stop:
             preflight(
                 log, [spec.name for spec in topic_plan(settings.prefix)], command=create_command(settings), stop=stop
             )
             store = make_store(keep.state, place, log=log, clock=clock)
-            kept = Kept(role, place, log=log, store=store, clock=clock, settings=keep, stop=stop, fresh=fresh)
+            kept = Kept(
+                role, place, log=log, store=store, clock=clock, settings=keep, gate=gate, stop=stop, fresh=fresh
+            )
             click.echo(
                 f"{name}: running on {settings.broker}, topics {settings.prefix}.*; commits every "
-                f"{keep.commit_interval_s:g} s",
+                f"{keep.commit_interval_s:g} s, signing {'on' if signs(settings) else 'off'}",
                 err=True,
             )
             kept.run()

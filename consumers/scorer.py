@@ -14,13 +14,15 @@ from streamgp.roles.scorer import ScorerRole
 @click.command("scorer")
 @shared
 @keeping
-def command(broker: str | None, prefix: str | None, settings_file: Path | None, state: str | None, fresh: bool) -> None:
+def command(
+    broker: str | None, prefix: str | None, settings_file: Path | None, state: str | None, keys: str | None, fresh: bool
+) -> None:
     """Score every method's forecasts once the truth is known: error, NLPD, CRPS and 90% coverage.
 
     Persistence is among the methods. Stops within 5 s of SIGTERM.
     """
     log_to_stderr()
-    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys)
     serve("scorer", ScorerRole(settings), settings, fresh=fresh)
 
 

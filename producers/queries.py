@@ -16,6 +16,7 @@ from producers.points import Points, from_file, grid
 from producers.replay_options import names
 from producers.times import to_ms
 from streamgp.errors import DecodeError, SettingsError, StreamGPError
+from streamgp.roles.identity import ASKER, make_gate
 from streamgp.roles.settings import Settings
 from streamgp.wire.clock import Deadline, SystemClock
 from streamgp.wire.codec import decode, encode
@@ -126,7 +127,8 @@ def _ask(queries: Sequence[Query], log: Log, settings: Settings, wait_s: float |
             reader.seek(reader.ends())
         writer = log.writer()
         try:
-            writer.write([Outgoing(topic, query.id, encode(query)) for query in queries])
+            gate = make_gate(settings, ASKER, SystemClock())
+            writer.write(gate.signed([Outgoing(topic, query.id, encode(query)) for query in queries]))
             writer.flush(_SEND_S)
         finally:
             writer.close()

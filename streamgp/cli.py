@@ -17,6 +17,7 @@ COMMANDS = {
     "scorer": ("consumers.scorer", "Run the scorer that holds forecasts against the truth."),
     "watch": ("consumers.watch", "Show forecasts and running scores as they come."),
     "topics": ("consumers.topics", "Make and list the topics."),
+    "keys": ("consumers.keys", "Make, list, replace and revoke the keys that records are signed with."),
     "experiment": ("streamgp.experiments.command", "Run a study of one of the papers."),
 }
 

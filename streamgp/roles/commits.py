@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from typing import final
+
+from msgspec.structs import replace
 
 from streamgp.errors import BrokerUnavailableError, DeliveryError, FencedError, LogError
 from streamgp.wire.clock import Clock, Deadline
+from streamgp.wire.gate import Gate
 from streamgp.wire.journal import Segment, decode_segment, encode_segment, read_all
 from streamgp.wire.log import Log, Outgoing, Partition, Reader, Subscription, Writer
 
@@ -95,26 +97,22 @@ class Commits:
 
     # -- writing
 
-    def write_at_once(self, records: list[Outgoing]) -> None:
+    def write_at_once(self, records: list[Outgoing], gate: Gate) -> None:
         """Write what readers may see before the commit: it carries ids, and a second time changes nothing."""
         if records:
             self._at_once += records
-            self._plain.write(records)
+            self._plain.write(gate.signed(records))
 
     def commit(
         self,
         segment: Segment,
         outputs: list[Outgoing],
         offsets: dict[Partition, int],
-        *,
-        resign: Callable[[list[Outgoing]], list[Outgoing]] = lambda records: records,
+        gate: Gate,
     ) -> None:
         """Make it final: what was written at once is confirmed, then all of this is committed in one transaction.
 
-        Parameters
-        ----------
-        resign
-            What was written at once, to be written once more.
+        Each attempt is signed anew, for a signature must not be old when it is written.
 
         Raises
         ------
@@ -123,7 +121,6 @@ class Commits:
         LogError
             If it cannot be, or the process was told to stop while the broker was away.
         """
-        records = [*outputs, Outgoing(self._journal_topic, self.role, encode_segment(segment))]
         pause_s, refused, failed = FIRST_PAUSE_S, 0, None
         last = Deadline(self._clock, LAST_TRY_S)
         while True:
@@ -133,9 +130,11 @@ class Commits:
                     if any(s.number == segment.number for s in self.segments(segment.number - 1, self._from)):
                         break
                     if isinstance(failed, DeliveryError):
-                        self._at_once = resign(self._at_once)
-                        self._plain.write(self._at_once)
+                        self._plain.write(gate.signed(self._at_once))
                 self._plain.flush(10.0)
+                records = gate.signed(outputs)
+                made = encode_segment(replace(segment, sequence=gate.sequence))
+                records.append(Outgoing(self._journal_topic, self.role, made))
                 self._transact(records, offsets)
                 break
             except FencedError:

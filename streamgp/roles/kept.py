@@ -302,7 +302,7 @@ class Kept:
     def _take(self, out: list[Outgoing], now_s: float, *, anything: bool) -> None:
         self._crc = crc_of(out, self._crc)
         at_once = [o for o in out if o.topic in self.place.at_once]
-        self._commits.write_at_once(self.gate.signed(at_once))
+        self._commits.write_at_once(at_once, self.gate)
         self._outputs += [o for o in out if o.topic not in self.place.at_once]
         if (out or anything) and self._since_s is None:
             self._since_s = now_s
@@ -317,17 +317,14 @@ class Kept:
         """Make all that was done final; see :meth:`streamgp.roles.commits.Commits.commit` for what it raises."""
         if self._since_s is None:
             return
-        outputs = self.gate.signed(self._outputs)
-        if self._head is not None:
-            outputs.append(self._head)
+        outputs = self._outputs if self._head is None else [*self._outputs, self._head]
         segment = self._calls.segment(
             self.place.role,
             number=self.number + 1,
             positions=self._positions,
             crc=self._crc,
-            sequence=self.gate.sequence,
         )
-        self._commits.commit(segment, outputs, self.role.done(), resign=self.gate.signed)
+        self._commits.commit(segment, outputs, self.role.done(), self.gate)
         self.number += 1
         self._outputs, self._head, self._calls, self._crc, self._since_s = [], None, Calls(), 0, None
         self._changed = True

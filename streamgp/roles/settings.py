@@ -97,6 +97,17 @@ class KeepSettings(_Section, frozen=True, kw_only=True):
     """Or after so many seconds of work: about what a restart after a crash has to do again."""
 
 
+class SigningSettings(_Section, frozen=True, kw_only=True):
+    """Who may speak (see :mod:`streamgp.wire.signing`)."""
+
+    enabled: bool | None = None
+    """Default: off on the embedded log and where every broker is on this machine, on everywhere else."""
+    keys: str = "keys"
+    """Folder of ``allowed.toml`` and of this role's private key, as ``streamgp keys make`` writes them."""
+    max_delay_s: float = 600.0
+    """Longest time between signing and writing; what is older is stale."""
+
+
 class Settings(_Section, frozen=True, kw_only=True):
     """All settings of a process. A role runs on ``Settings()`` alone."""
 
@@ -110,6 +121,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     cloud: CloudSettings = CloudSettings()
     scorer: ScorerSettings = ScorerSettings()
     keep: KeepSettings = KeepSettings()
+    signing: SigningSettings = SigningSettings()
     door: dict[str, Any] = {}
     """Checks on the way in (see :class:`streamgp.roles.door.DoorSettings` for the keys)."""
     kafka: dict[str, Any] = {}
@@ -186,6 +198,7 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (cloud.min_answers < 1, "cloud.min_answers must be at least 1"),
         (cloud.patience < 1, "cloud.patience must be at least 1"),
         (not 0 < settings.scorer.band < 1, "scorer.band must be in (0, 1)"),
+        (settings.signing.max_delay_s <= 0, "signing.max_delay_s must be positive"),
         (settings.keep.commit_interval_s < 0, "keep.commit_interval_s must not be negative"),
         (
             min(settings.keep.snapshot_every_s, settings.keep.snapshot_busy_s) <= 0,

@@ -160,9 +160,7 @@ class Calls:
                 runs.append(Run(place, m.offset, m.offset, 1))
         return tuple(runs)
 
-    def segment(
-        self, role: str, *, number: int, positions: dict[Partition, int], crc: int, sequence: int = 0
-    ) -> Segment:
+    def segment(self, role: str, *, number: int, positions: dict[Partition, int], crc: int) -> Segment:
         """All calls so far, and the positions after them."""
         for place in positions:
             self._places.setdefault(place, len(self._places))
@@ -173,7 +171,6 @@ class Calls:
             positions=tuple(positions[place] for place in self._places),
             calls=tuple(self._calls),
             crc=crc,
-            sequence=sequence,
         )
 
 

@@ -109,7 +109,18 @@ def test_every_command_is_one_of_this_version(name: str) -> None:
         assert found is not None
         command = found
     parsed = command.make_context(name, words, parent=context)
-    assert parsed.params["broker"] == "kafka:9092"
+    assert parsed.params.get("broker") == (None if name == "keys" else "kafka:9092")
+
+
+def test_every_role_has_a_key_and_keeps_its_state_in_the_topic() -> None:
+    """Brokers that are not on this machine are spoken to with signatures."""
+    words = SERVICES["keys"]["command"]
+    allowed = {words[i + 1] for i, word in enumerate(words) if word in ("--station", "--role")}
+    agents = [s["command"] for n, s in SERVICES.items() if n.startswith("agent-")]
+    assert allowed == {"cloud", "scorer", "asker"} | {command[command.index("--station") + 1] for command in agents}
+    for name, service in ROLES.items():
+        assert service["environment"] == {"STREAMGP_STATE": "topic", "STREAMGP_KEYS": "/keys"}
+        assert service["volumes"] == (["keys:/keys"] if name == "keys" else ["keys:/keys:ro"])
 
 
 def test_there_is_one_agent_for_each_station_of_the_data_set() -> None:
@@ -153,7 +164,8 @@ def test_the_broker_is_found_at_the_address_that_the_roles_use() -> None:
     assert told["auto.create.topics.enable"] == "false"
     assert len(base64.urlsafe_b64decode(KAFKA["environment"]["CLUSTER_ID"] + "==")) == 16
     assert any(volume.split(":")[1] == told["log.dirs"] for volume in KAFKA["volumes"])
-    assert set(COMPOSE["volumes"]) == {volume.split(":")[0] for volume in KAFKA["volumes"]}
+    mounted = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])}
+    assert set(COMPOSE["volumes"]) == mounted
 
 
 def test_every_property_is_one_that_a_real_broker_knows(broker: str) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from streamgp.roles.cloud import CloudRole
+from streamgp.roles.identity import make_gate
 from streamgp.roles.kept import Kept, KeptRole, Place
 from streamgp.roles.scorer import ScorerRole
 from streamgp.roles.settings import AgentSettings, KeepSettings, ModelSettings, RowSettings, Settings
@@ -125,6 +126,7 @@ class Network:
             store=store,
             clock=self.clock,
             settings=self.settings.keep,
+            gate=make_gate(self.settings, name, self.clock),
             fresh=name in self.fresh,
         )
         self.starts[name] += 1

@@ -1,0 +1,150 @@
+"""``streamgp keys``: make, list, replace and revoke the keys that records are signed with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from msgspec.structs import replace
+
+from consumers.options import fail
+from streamgp.errors import SettingsError, StreamGPError
+from streamgp.roles.identity import key_path
+from streamgp.wire.keys import LIST, Allowed, AllowList, make_key, read_list, write_list, write_private
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FOLDER = click.option(
+    "--keys",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("keys"),
+    show_default=True,
+    envvar="STREAMGP_KEYS",
+    help="Folder of the private keys and of allowed.toml.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there.")
+
+
+def _roles(stations: tuple[str, ...], roles: tuple[str, ...]) -> list[str]:
+    wanted = [*(f"agent.{station}" for station in stations), *roles]
+    if not wanted or not all(name.strip() for name in wanted):
+        raise SettingsError("name at least one --station or --role")
+    return wanted
+
+
+@click.group("keys")
+def command() -> None:
+    """Make, list, replace and revoke the Ed25519 keys that records are signed with.
+
+    A private key stays on the machine of its role; allowed.toml goes to all of them. Running roles look at it
+    again by themselves.
+    """
+
+
+@command.command("make")
+@_FOLDER
+@_JSON
+@click.option("--station", "stations", multiple=True, metavar="NAME", help="A key for the agent of this station.")
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="A key for cloud, scorer or asker.")
+def make(folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[str, ...]) -> None:
+    """Make keys, and allow them. A role that has a key already is left as it is."""
+    try:
+        known = read_list(folder / LIST)
+        made = []
+        for role in _roles(stations, roles):
+            if not key_path(folder, role).exists():
+                made.append(_make(folder, role))
+        write_list(folder / LIST, [*known, *made])
+    except StreamGPError as error:
+        fail(error)
+    _show(made, as_json, "made")
+
+
+@command.command("list")
+@_FOLDER
+@_JSON
+def show(folder: Path, as_json: bool) -> None:
+    """List the keys that are allowed, those that ended, and those that are revoked."""
+    try:
+        known = read_list(folder / LIST)
+        AllowList.of(known)
+    except StreamGPError as error:
+        fail(error)
+    _show(known, as_json, "keys")
+
+
+@command.command("rotate")
+@_FOLDER
+@_JSON
+@click.option("--station", "stations", multiple=True, metavar="NAME", help="The agent of this station.")
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Cloud, scorer or asker.")
+@click.option("--overlap-hours", type=click.FloatRange(0), default=24.0, show_default=True,
+              help="How long what the old key signs is still believed.")  # fmt: skip
+def rotate(
+    folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[str, ...], overlap_hours: float
+) -> None:
+    """Make new keys and let the old ones end; restart the roles with their new keys in the meantime."""
+    until = (datetime.now(timezone.utc) + timedelta(hours=overlap_hours)).isoformat(timespec="seconds")
+    try:
+        wanted = _roles(stations, roles)
+        ended = [
+            replace(e, until=until) if e.role in wanted and not e.until and not e.revoked else e
+            for e in read_list(folder / LIST)
+        ]
+        made = []
+        for role in wanted:
+            path = key_path(folder, role)
+            if path.exists():
+                path.replace(path.with_suffix(".pem.old"))
+            made.append(_make(folder, role))
+        write_list(folder / LIST, [*ended, *made])
+    except StreamGPError as error:
+        fail(error)
+    _show(made, as_json, "made")
+
+
+@command.command("revoke")
+@_FOLDER
+@_JSON
+@click.argument("which", nargs=-1, required=True, metavar="ID|ROLE...")
+def revoke(folder: Path, as_json: bool, which: tuple[str, ...]) -> None:
+    """Refuse all that these keys sign or signed: an id as `list` shows it, or a role for all of its keys."""
+    try:
+        known = read_list(folder / LIST)
+        hit = [e for e in known if e.role in which or e.id.hex() in which]
+        unknown = set(which) - {e.role for e in known} - {e.id.hex() for e in known}
+        if unknown:
+            raise SettingsError(f"no such key: {', '.join(sorted(unknown))}")
+        write_list(folder / LIST, [replace(e, revoked=True) if e in hit else e for e in known])
+    except StreamGPError as error:
+        fail(error)
+    _show([replace(e, revoked=True) for e in hit], as_json, "revoked")
+
+
+def _make(folder: Path, role: str) -> Allowed:
+    pem, entry = make_key(role)
+    write_private(key_path(folder, role), pem)
+    return entry
+
+
+def _show(entries: list[Allowed], as_json: bool, name: str) -> None:
+    if as_json:
+        rows = [
+            {"id": e.id.hex(), "role": e.role, "public": e.public, "until": e.until, "revoked": e.revoked}
+            for e in entries
+        ]
+        click.echo(json.dumps({name: rows}))
+        return
+    for e in entries:
+        state = "revoked" if e.revoked else f"until {e.until}" if e.until else "allowed"
+        click.echo(f"{e.id.hex()}  {e.role}  {state}")
+    if not entries:
+        click.echo("no keys")
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m consumers.keys")

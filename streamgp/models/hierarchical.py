@@ -33,6 +33,8 @@ from streamgp.models.hgp.start import units_of
 
 #: where the bound asks for more, a residual may get this many times ``n_local`` inducing inputs, or this many
 GROWTH, GROWN = 4, 128
+#: the same for the shared layer, where the clients' rows agree only over short distances
+GROWN_SHARED = 512
 
 
 @final
@@ -149,6 +151,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             most_local=max(GROWTH * self.n_local, GROWN) if self.budget == "elbo" else self.n_local,
             n_starts=self.n_starts,
             max_iter=self.max_iter,
+            most_global=max(GROWTH * self.n_global, GROWN_SHARED) if self.budget == "elbo" else 0,
         )
         rng = np.random.default_rng(self.random_state)
         with threadpool_limits(limits=1, user_api="blas"):

@@ -16,17 +16,19 @@ from streamgp.gp.hierarchy.data import ClientData
 from streamgp.gp.hierarchy.total import LOADINGS, total_bound
 from streamgp.models.hgp.budget import ENOUGH_NATS, chosen_rows
 from streamgp.models.hgp.flat import Free, from_vector, limits, to_vector
-from streamgp.models.hgp.start import start_own, start_shared
+from streamgp.models.hgp.start import shared_reach, start_own, start_shared
 
 #: iterations that a random start gets before the best of them goes on alone
 TRIAL_ITERATIONS = 25
+#: a shared reach (working units, spans are 10) below this gets starts, and inducing inputs, of its own
+ROUGH_REACH = 0.8
 #: noise variances of the starts in turn, as shares of the mean square of y
 START_NOISE = (0.01, 0.1, 0.03)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to fit and how hard. ``most_local`` bounds a client's residual inducing inputs."""
+    """What to fit and how hard. ``most_local`` and ``most_global`` bound inducing inputs that the bound asks for."""
 
     layout: Layout
     factors: Factors
@@ -35,6 +37,7 @@ class Plan:
     most_local: int
     n_starts: int
     max_iter: int
+    most_global: int = 0
 
     @property
     def grows(self) -> bool:
@@ -52,14 +55,16 @@ class Fit:
     history: tuple[float, ...]
 
 
-def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], layout: Layout) -> list[Free]:
+def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], plan: Plan) -> list[Free]:
     """What may move: not the loadings of a scalar model, nor inducing inputs that are all of a client's rows."""
     free = []
     for b, block in enumerate(blocks):
         for name in sorted(block):
-            held = layout.scalar and name in LOADINGS
+            held = plan.layout.scalar and name in LOADINGS
+            if b == 0 and name == "inducing" and plan.most_global and len(block[name]) > plan.n_global:
+                held = True  # chosen among the rows, too many for each to be worth a gradient
             if b > 0 and name == "inducing":
-                held = held or len(block[name]) >= len(data[b - 1].X) or layout.rank_local == 0
+                held = held or len(block[name]) >= len(data[b - 1].X) or plan.layout.rank_local == 0
             if not held and block[name].size:
                 free.append(Free(b, name))
     return free
@@ -69,7 +74,7 @@ def maximise(
     data: Sequence[ClientData], blocks: Sequence[Block], plan: Plan, *, max_iter: int
 ) -> tuple[float, list[dict[str, Array]]]:
     """Climb the collapsed bound from ``blocks`` (shared first) for at most ``max_iter`` iterations."""
-    free = free_arrays(blocks, data, plan.layout)
+    free = free_arrays(blocks, data, plan)
 
     def negative(vector: Array) -> tuple[float, Array]:
         now = from_vector(vector, blocks, free)
@@ -119,12 +124,39 @@ def grown(x: ClientData, shared: Block, own: Block, plan: Plan) -> dict[str, Arr
         own = {**own, "eta_lengthscale": softplus_inverse(longer)}
 
 
+def grown_shared(X: Array, shared: Block, plan: Plan) -> dict[str, Array]:
+    """A shared block with as many inducing inputs as its kernels ask for at the rows X (n, d) of all clients."""
+    weights = softplus(shared["eta_variance"])
+    noise = float(softplus(shared["eta_noise"])[0])
+    Z, _ = chosen_rows(
+        X,
+        softplus(shared["eta_lengthscale"]),
+        weights=weights,
+        noise=noise,
+        most=plan.most_global,
+        enough=0.1 * len(X),
+    )
+    return {**shared, "inducing": Z} if len(Z) > plan.n_global else dict(shared)
+
+
 def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator) -> Fit:
     """Random starts, the best of them to the end, then budgets that the bound says are too large or too small."""
     everywhere = np.concatenate([x.X for x in data])
     trials = []
+    reach = shared_reach(data, rng)
+    # a shared layer rougher than the usual start: without a start there the optimiser takes it for noise
+    rough = reach is not None and reach < ROUGH_REACH and plan.most_global > plan.n_global
     for k in range(plan.n_starts):
-        shared = start_shared(everywhere, plan.layout, plan.n_global, rng, noise=START_NOISE[k % len(START_NOISE)])
+        shared = start_shared(
+            everywhere,
+            plan.layout,
+            plan.n_global,
+            rng,
+            noise=START_NOISE[k % len(START_NOISE)],
+            reach=reach if rough and k % 2 == 0 else None,
+        )
+        if rough and k % 2 == 0:
+            shared = grown_shared(everywhere, shared, plan)
         owns = [start_own(x.X, plan.layout, plan.n_local, rng, fixed=not plan.grows) for x in data]
         owns = [grown(x, shared, own, plan) for x, own in zip(data, owns, strict=True)]
         trials.append(maximise(data, [shared, *owns], plan, max_iter=min(TRIAL_ITERATIONS, plan.max_iter)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Layout, softplus_inverse
+from streamgp.gp.hierarchy.data import ClientData
 
 #: lengthscales at the start, as shares of the span of the inputs: 2.0 and 0.35 on [0, 10] in the paper (4.2)
 GLOBAL_SHARE, LOCAL_SHARE = 0.2, 0.035
@@ -60,12 +61,48 @@ def spread_points(X: Array, m: int, rng: np.random.Generator) -> Array:
     return distinct[chosen]
 
 
+def shared_reach(data: Sequence[ClientData], rng: np.random.Generator) -> float | None:
+    """Distance in working units at which rows of different clients stop to agree, or None if they never do.
+
+    By (35) the covariance of two clients' outputs is that of the global layer alone, whatever their own layers are.
+    It is averaged over outputs in rings of distance; with one client its own rows are compared.
+    """
+    edges = np.geomspace(0.02, 10.0, 19)
+    sums, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+    some = [rng.permutation(len(x.X))[:400] for x in data]
+    pairs = [(i, j) for i in range(len(data)) for j in range(i)] or [(0, 0)]
+    for at in rng.permutation(len(pairs))[:20]:
+        i, j = pairs[at]
+        a, b = data[i], data[j]
+        distance = np.sqrt(((a.X[some[i], None] - b.X[some[j]]) ** 2).sum(axis=2)).ravel()
+        product = (a.Y[some[i]] @ b.Y[some[j]].T).ravel()
+        ring = np.searchsorted(edges, distance) - 1
+        inside = (ring >= 0 if i != j else distance > 0.0) & (ring < len(sums))
+        ring = np.maximum(ring, 0)
+        sums += np.bincount(ring[inside], product[inside], len(sums))
+        counts += np.bincount(ring[inside], minlength=len(counts))
+    full = counts >= 50
+    if not full.any():
+        return None
+    covariance, middle = sums[full] / counts[full], np.sqrt(edges[:-1] * edges[1:])[full]
+    if covariance[0] < 0.1 * data[0].Y.shape[1]:
+        return None
+    return float(middle[int(np.argmax(covariance < 0.6 * covariance[0]))])
+
+
 def start_shared(
-    X: Array, layout: Layout, m: int, rng: np.random.Generator, *, noise: float = 0.01
+    X: Array,
+    layout: Layout,
+    m: int,
+    rng: np.random.Generator,
+    *,
+    noise: float = 0.01,
+    reach: float | None = None,
 ) -> dict[str, Array]:
     """A shared block for inputs X (n, d) in working units: all the rows there are, or the corners of their box."""
     d = X.shape[1]
-    lengths = _reach(GLOBAL_SHARE, m, d) * np.exp(JITTER_SHARE * rng.standard_normal((layout.n_kernels, d)))
+    base = _reach(GLOBAL_SHARE, m, d) if reach is None else reach / np.sqrt(d)
+    lengths = base * np.exp(JITTER_SHARE * rng.standard_normal((layout.n_kernels, d)))
     return {
         "inducing": spread_points(X, m, rng),
         "eta_lengthscale": softplus_inverse(lengths * np.sqrt(d)),

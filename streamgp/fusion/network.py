@@ -1,0 +1,378 @@
+"""The network layer: what the other stations' last surprises say about a station's next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import Self
+
+from streamgp.errors import SettingsError
+from streamgp.fusion.innovations import NEVER, SAME, VALUE, InnovationStore
+from streamgp.fusion.network_settings import NetworkSettings
+from streamgp.fusion.surroundings import Standing, regressors
+from streamgp.fusion.table import Table
+from streamgp.fusion.targets import FIRST_SOURCE, Targets
+from streamgp.gp.gaussian import Array
+
+_MAX_HORIZONS = 16  # a station that asks for ever new horizons must not fill the memory
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the cloud knows of one station at the step it answers: see :meth:`NetworkLayer.step`.
+
+    ``mean``, ``variance`` (latent) and ``noise_variance`` are the station's own forecast for ``target_ms``, in physical
+    units; ``fused_mean`` is the cloud's product for the same query, if there is one; ``level`` and ``spread``
+    are the mean and standard deviation of the station's scale. ``innovation`` is the standardised error of the
+    station's last forecast of the same horizon, None where it is not known.
+    """
+
+    station: str
+    target_ms: int
+    mean: float
+    variance: float
+    noise_variance: float
+    innovation: float | None = None
+    level: float | None = None
+    spread: float | None = None
+    fused_mean: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """The forecast after the network has been heard, in the units of what was asked.
+
+    ``shift`` is the expected next standardised error, ``ratio`` its variance: ``mean = local mean + shift x sd`` and
+    both variances are ``ratio`` times the local ones, sd^2 being the local variance and noise variance together.
+    ``weights`` says what the mean was mixed from (local, own, network, careful); ``silent`` names the sources that
+    were integrated out because they had not spoken, ``dropped`` those that were because they had made things worse.
+    """
+
+    station: str
+    target_ms: int
+    mean: float
+    variance: float
+    noise_variance: float
+    shift: float
+    ratio: float
+    weights: tuple[float, float, float, float]
+    silent: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Influence:
+    """How much one station's innovation moves another's forecast at present, for people to look at."""
+
+    station: str
+    source: str
+    horizon_ms: int
+    weight: float
+    correlation: float
+    harm: float
+    dropped: bool
+
+
+@final
+class NetworkLayer:
+    """For each station and horizon the mean and variance of its next error, given everybody's last ones.
+
+    The contract: an innovation stamped t may be used by every correction at t or later, never before, in whatever order
+    the calls come; the layer learns from a station's innovation the moment it is observed. The caller
+    holds a step until all queries of its event time have come or a deadline has passed, then calls :meth:`step`,
+    or :meth:`observe` for each and then :meth:`correct` for each. What is late is integrated out of the
+    corrections made meanwhile, and serves the later ones. Stations first seen in one call of :meth:`step` are
+    taken in by name, so the numbers do not depend on who shared the step with whom, nor in what order.
+
+    Parameters
+    ----------
+    settings
+        See :class:`~streamgp.fusion.network_settings.NetworkSettings`.
+    coordinates
+        Station name to (latitude, longitude) in degrees, where known: near stations are the first candidates.
+
+    Examples
+    --------
+    >>> layer = NetworkLayer()
+    >>> asked = [Asked("A", 2000, 10.0, 3.0, 1.0), Asked("B", 2000, 20.0, 3.0, 1.0)]
+    >>> first, _ = layer.step(1000, asked)
+    >>> first.mean, first.ratio
+    (10.0, 1.0)
+    """
+
+    def __init__(
+        self,
+        settings: NetworkSettings | None = None,
+        *,
+        coordinates: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        self.settings = settings or NetworkSettings()
+        self.coordinates = dict(coordinates or {})
+        self.stations: list[str] = []
+        self.refused = 0
+        self._row: dict[str, int] = {}
+        self._store = InnovationStore()
+        self._told = Table({"place": np.full(2, np.nan), "last": np.nan, "last_ms": NEVER})
+        self._targets: dict[int, Targets] = {}
+
+    def step(self, time_ms: int, asked: Sequence[Asked]) -> list[Correction]:
+        """Learn from the innovations of one event time, then answer its queries; the order of ``asked`` is kept."""
+        self._join(a.station for a in asked)
+        groups = self._by_horizon(time_ms, asked)
+        for horizon, group in groups.items():
+            self._observe(time_ms, [(a.station, a.innovation) for a in group], horizon)
+        answers: dict[int, Correction] = {}
+        for horizon, group in groups.items():
+            for a, answer in zip(group, self._correct(time_ms, group, horizon), strict=True):
+                answers[id(a)] = answer
+        return [answers[id(a)] for a in asked]
+
+    def observe(self, station: str, time_ms: int, innovation: float | None, *, horizon_ms: int) -> None:
+        """Take in one station's innovation, known from ``time_ms`` on; None: the last forecast had no truth."""
+        self._join([station])
+        self._observe(time_ms, [(station, innovation)], self._bucket(horizon_ms))
+
+    def correct(self, time_ms: int, asked: Asked) -> Correction:
+        """Correct one forecast with all that is known at ``time_ms``; ``asked.innovation`` is not looked at."""
+        self._join([asked.station])
+        return self._correct(time_ms, [asked], self._bucket(asked.target_ms - time_ms))[0]
+
+    def _join(self, stations: Iterable[str]) -> None:
+        new = sorted({name for name in stations if name not in self._row})
+        if not new:
+            return
+        for name in new:
+            self._row[name] = len(self.stations)
+            self.stations.append(name)
+        n = len(self.stations)
+        self._store.grow(n)
+        self._told.grow(n)
+        for name in new:
+            self._told["place"][self._row[name]] = self.coordinates.get(name, (np.nan, np.nan))
+        for targets in self._targets.values():
+            targets.grow(n, coordinates=self._told["place"])
+
+    def _bucket(self, horizon_ms: int) -> int | None:
+        """The horizon under which this one is learned; None when there are too many already."""
+        if horizon_ms <= 0:
+            return None
+        if horizon_ms in self._targets:
+            return horizon_ms
+        near = [h for h in self._targets if h <= SAME * horizon_ms and horizon_ms <= SAME * h]
+        if near:
+            return min(near, key=lambda h: (abs(h - horizon_ms), h))
+        if len(self._targets) >= _MAX_HORIZONS:
+            return None
+        targets = Targets(self.settings)
+        targets.grow(len(self.stations), coordinates=self._told["place"])
+        self._targets[horizon_ms] = targets
+        return horizon_ms
+
+    def _by_horizon(self, time_ms: int, asked: Sequence[Asked]) -> dict[int | None, list[Asked]]:
+        groups: dict[int | None, list[Asked]] = {}
+        for a in sorted(asked, key=lambda a: (a.target_ms, a.station)):
+            groups.setdefault(self._bucket(a.target_ms - time_ms), []).append(a)
+        return groups
+
+    def _observe(self, time_ms: int, told: Sequence[tuple[str, float | None]], horizon: int | None) -> None:
+        if horizon is None:
+            return
+        targets, clip = self._targets[horizon], self.settings.clip
+        rows, values = [], []
+        for station, innovation in told:
+            if innovation is None:
+                continue
+            if not np.isfinite(innovation):
+                self.refused += 1
+                continue
+            value = float(np.clip(innovation, -clip, clip))
+            self._store.push(self._row[station], time_ms, value, period_ms=horizon)
+            rows.append(self._row[station])
+            values.append(value)
+        for wave in _waves(rows):
+            at, e = np.array([rows[i] for i in wave], dtype=np.intp), np.array([values[i] for i in wave])
+            hit, was, e = targets.learn(at, time_ms, e, tolerance_ms=horizon // 4)
+            if len(hit) == 0:
+                continue
+            issued = was["time_ms"].astype(np.int64)
+            heard = self._store.read(targets.screening.candidates[hit], issued, lag=0)[..., VALUE]
+            targets.screen(hit, e, heard, n_stations=len(self.stations))
+            self._remember(hit, was["mean"][:, 0] + was["sd"][:, 0] * e, time_ms)
+
+    def _remember(self, rows: NDArray[np.intp], values: Array, time_ms: int) -> None:
+        """Keep the last value that a station's own forecast and innovation amount to."""
+        newer = self._told["last_ms"][rows] < time_ms
+        self._told["last"][rows[newer]] = values[newer]
+        self._told["last_ms"][rows[newer]] = time_ms
+
+    def _correct(self, time_ms: int, group: Sequence[Asked], horizon: int | None) -> list[Correction]:
+        if horizon is None:
+            return [_unchanged(a) for a in group]
+        answers: list[Correction] = [_unchanged(a) for a in group]
+        usable = [i for i, a in enumerate(group) if _usable(a)]
+        for wave in _waves([self._row[group[i].station] for i in usable]):
+            at = [usable[j] for j in wave]
+            for i, answer in zip(at, self._answer(time_ms, [group[i] for i in at], horizon), strict=True):
+                answers[i] = answer
+        return answers
+
+    def _answer(self, time_ms: int, group: Sequence[Asked], horizon: int) -> list[Correction]:
+        targets = self._targets[horizon]
+        rows = np.array([self._row[a.station] for a in group], dtype=np.intp)
+        sources = targets.screening.sources[rows]
+        standing = self._standing(time_ms, rows, group, horizon)
+        given = regressors(
+            self._store, rows=rows, sources=sources, time_ms=time_ms, horizon_ms=horizon, standing=standing
+        )
+        answer = targets.answer(
+            rows,
+            given,
+            time_ms=time_ms,
+            target_ms=np.array([a.target_ms for a in group], dtype=np.int64),
+            mean=standing.mean,
+            sd=standing.sd,
+        )
+        silent = ~given.known[:, FIRST_SOURCE:]
+        dropped = targets.harm.dropped[rows]
+        names = self.stations
+        return [
+            Correction(
+                station=a.station,
+                target_ms=a.target_ms,
+                mean=a.mean + shift * sd,
+                variance=a.variance * ratio,
+                noise_variance=a.noise_variance * ratio,
+                shift=shift,
+                ratio=ratio,
+                weights=(w[0], w[1], w[2], w[3]),
+                silent=tuple(names[j] for j in sources[i][silent[i]].tolist()) if quiet else (),
+                dropped=tuple(names[j] for j in sources[i][dropped[i]].tolist()) if cut else (),
+            )
+            for i, (a, shift, sd, ratio, w, quiet, cut) in enumerate(
+                zip(
+                    group,
+                    answer.shift.tolist(),
+                    standing.sd.tolist(),
+                    answer.ratio.tolist(),
+                    answer.weights.tolist(),
+                    silent.any(axis=-1).tolist(),
+                    dropped.any(axis=-1).tolist(),
+                    strict=True,
+                )
+            )
+        ]
+
+    def _standing(self, time_ms: int, rows: NDArray[np.intp], group: Sequence[Asked], horizon: int) -> Standing:
+        def column(values: Iterable[float | None]) -> Array:
+            return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+
+        mean = column(a.mean for a in group)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            level = (mean - column(a.level for a in group)) / column(a.spread for a in group)
+        fresh = self._told["last_ms"][rows] > time_ms - horizon
+        return Standing(
+            mean=mean,
+            sd=np.sqrt(column(a.variance for a in group) + column(a.noise_variance for a in group)),
+            level=np.where(np.isfinite(level), level, np.nan),
+            last=np.where(fresh, self._told["last"][rows], np.nan),
+            fused=column(a.fused_mean for a in group),
+        )
+
+    def influences(self, *, horizon_ms: int) -> list[Influence]:
+        """Who foretells whom at this horizon, one entry per station and source; empty if it is not known."""
+        horizon = next((h for h in self._targets if h <= SAME * horizon_ms and horizon_ms <= SAME * h), None)
+        if horizon is None:
+            return []
+        targets, names = self._targets[horizon], self.stations
+        rows = np.arange(len(names))
+        weight = targets.source_weights(rows)
+        score = targets.harm.score(rows)
+        found = []
+        for row in rows.tolist():
+            correlation = targets.screening.correlation(row)
+            for slot, source in enumerate(targets.screening.sources[row].tolist()):
+                if source < 0:
+                    continue
+                place = targets.screening.table["places"][row, slot]
+                found.append(
+                    Influence(
+                        station=names[row],
+                        source=names[source],
+                        horizon_ms=horizon,
+                        weight=float(weight[row, slot]),
+                        correlation=float(correlation[place]),
+                        harm=float(score[row, slot]),
+                        dropped=bool(targets.harm.dropped[row, slot]),
+                    )
+                )
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here: numbers, strings, lists, dicts and arrays."""
+        return {
+            "version": STATE_VERSION,
+            "settings": asdict(self.settings),
+            "coordinates": {name: list(at) for name, at in self.coordinates.items()},
+            "stations": list(self.stations),
+            "refused": self.refused,
+            "store": self._store.state(),
+            "told": self._told.state(),
+            "targets": {str(h): t.state() for h, t in self._targets.items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The layer that ``state`` describes: it answers and learns the same, to the bit.
+
+        Raises
+        ------
+        ValueError
+            If the state is of another version, or damaged.
+        """
+        if state.get("version") != STATE_VERSION:
+            raise ValueError(f"a network state of version {state.get('version')!r} cannot be read")
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in state["settings"].items()}
+        coordinates = {name: (float(at[0]), float(at[1])) for name, at in state["coordinates"].items()}
+        layer = cls(NetworkSettings(**settings), coordinates=coordinates)
+        layer.stations = list(state["stations"])
+        layer.refused = int(state["refused"])
+        layer._row = {name: i for i, name in enumerate(layer.stations)}
+        layer._store.restore(state["store"])
+        layer._told.restore(state["told"])
+        for horizon, saved in state["targets"].items():
+            targets = Targets(settings=layer.settings)
+            targets.restore(saved)
+            layer._targets[int(horizon)] = targets
+        return layer
+
+
+def _waves(rows: Sequence[int]) -> list[list[int]]:
+    """Positions in as many groups as it takes for no row to occur twice in one."""
+    if len(set(rows)) == len(rows):
+        return [list(range(len(rows)))] if rows else []
+    waves: list[list[int]] = []
+    turn: dict[int, int] = {}
+    for i, row in enumerate(rows):
+        at = turn.get(row, 0)
+        turn[row] = at + 1
+        if at == len(waves):
+            waves.append([])
+        waves[at].append(i)
+    return waves
+
+
+def _usable(a: Asked) -> bool:
+    total = a.variance + a.noise_variance
+    return bool(np.isfinite(a.mean) and np.isfinite(total) and total > 0.0)
+
+
+def _unchanged(a: Asked) -> Correction:
+    return Correction(
+        station=a.station, target_ms=a.target_ms, mean=a.mean, variance=a.variance,
+        noise_variance=a.noise_variance, shift=0.0, ratio=1.0, weights=(1.0, 0.0, 0.0, 0.0), silent=(), dropped=(),
+    )  # fmt: skip

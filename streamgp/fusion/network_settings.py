@@ -1,0 +1,75 @@
+"""How the network layer learns, as one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamgp.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSettings:
+    """Settings of :class:`~streamgp.fusion.network.NetworkLayer`; the defaults were chosen by measuring (docs/network.md).
+
+    Parameters
+    ----------
+    n_sources, n_candidates
+        Sources per station, and stations among which they are looked for at a time.
+    clip
+        Innovations beyond this many standard deviations count as this many.
+    forgetting, ridge
+        Discounts per step, and prior precisions of the sources' weights (a tenth for a station's own errors);
+        every pair is a model of the mixture.
+    mixture_memory, hedge_memory, harm_memory
+        Discounts of past success: among the models, between with and without the network, and of each source.
+    handicap
+        Squared standardised error that a correction must save before it is used.
+    harm_threshold
+        A source is dropped once it has made things worse by this many standard errors.
+    warm_up
+        Errors learned before anything is corrected.
+    refresh, review
+        Learned steps between two rebuilds of the weights, and between two choices of the sources.
+    volatility_ridge, volatility_memory
+        Prior precision and discount of the log-linear model of the variance.
+
+    Raises
+    ------
+    SettingsError
+        If a value is out of range.
+
+    Examples
+    --------
+    >>> NetworkSettings(n_sources=4).n_sources
+    4
+    """
+
+    n_sources: int = 16
+    n_candidates: int = 64
+    clip: float = 5.0
+    forgetting: tuple[float, ...] = (0.998, 0.9998)
+    ridge: tuple[float, ...] = (100.0, 1000.0)
+    mixture_memory: float = 0.998
+    hedge_memory: float = 0.9995
+    harm_memory: float = 0.98
+    handicap: float = 6.0
+    harm_threshold: float = 2.5
+    warm_up: int = 20
+    refresh: int = 10
+    review: int = 50
+    volatility_ridge: float = 20.0
+    volatility_memory: float = 0.9995
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n_sources <= self.n_candidates:
+            raise SettingsError("n_sources must be between 1 and n_candidates")
+        for name in ("clip", "harm_threshold", "volatility_ridge"):
+            if not getattr(self, name) > 0.0:
+                raise SettingsError(f"{name} must be positive")
+        memories = (self.mixture_memory, self.hedge_memory, self.harm_memory, self.volatility_memory)
+        if not self.forgetting or not all(0.0 < m <= 1.0 for m in (*self.forgetting, *memories)):
+            raise SettingsError("every forgetting factor and memory must lie in (0, 1]")
+        if not self.ridge or not all(r > 0.0 for r in self.ridge):
+            raise SettingsError("ridge must hold positive numbers")
+        if min(self.refresh, self.review) < 1 or self.warm_up < 0 or self.handicap < 0.0:
+            raise SettingsError("refresh and review must be at least 1, warm_up and handicap not negative")

@@ -165,3 +165,14 @@ class DenseCPoE:
         beta /= beta.sum(axis=0)
         variance = 1 / (beta / variances).sum(axis=0)
         return variance[:, None] * np.einsum("wm,wmq->mq", beta / variances, means), variance
+
+
+def weighted_ridge(
+    Z: np.ndarray, e: np.ndarray, precision: np.ndarray, *, forgetting: float, ridge: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Posterior mean, covariance and moment matrix of w in e = Z w, rows (n, d) discounted by their age."""
+    n = len(e)
+    a = precision * forgetting ** np.arange(n - 1, -1, -1)
+    A = sum((a[t] * np.outer(Z[t], Z[t]) for t in range(n)), np.zeros((Z.shape[1], Z.shape[1])))
+    P = np.linalg.inv(A + np.diag(ridge))
+    return P @ (Z.T @ (a * e)), P, A

@@ -93,23 +93,21 @@ class InnovationStore:
             ]
         )
 
-    def read(self, rows: Rows, time_ms: Times, *, lag: int, span: int = 1) -> Array:
-        """Entries (..., 5) of the stations ``rows`` (...) as of ``time_ms`` (...), NaN where there is none.
+    def read(self, rows: Rows, time_ms: Times | int, *, lag: Rows | int, span: Rows | int = 1) -> Array:
+        """Entries (..., 5) of stations as of ``time_ms``, NaN where there is none; all arguments broadcast.
 
         The youngest entry whose age is in ``[lag, lag + span)`` periods. A row of -1 is nobody.
         """
-        shape = np.shape(rows)
-        flat = np.asarray(rows).reshape(-1)
-        somebody = flat >= 0
-        safe = np.where(somebody, flat, 0)
+        times, entries = self.table["time_ms"], self.table["entries"]
+        safe = np.maximum(rows, 0)
         period = self.table["period_ms"][safe]
-        until = np.broadcast_to(time_ms, shape).reshape(-1) - lag * period
-        seen = np.sum(self.table["time_ms"][safe] <= until[:, None], axis=-1)
-        at = np.maximum(seen - 1, 0)
-        stamped = self.table["time_ms"][safe, at]
-        fresh = somebody & (seen > 0) & (stamped != NEVER) & (stamped > until - span * period)
-        found = np.where(fresh[:, None], self.table["entries"][safe, at], np.nan)
-        return found.reshape((*shape, _CHANNELS))
+        until = np.asarray(time_ms - lag * period)
+        rows = np.broadcast_to(rows, until.shape)
+        safe = np.broadcast_to(safe, until.shape)
+        at = np.sum(times[safe] <= until[..., None], axis=-1) - 1
+        stamped = times[safe, at]
+        fresh = (rows >= 0) & (at >= 0) & (stamped > np.maximum(until - span * period, NEVER))
+        return np.where(fresh[..., None], entries[safe, at], np.nan)
 
     def state(self) -> dict[str, Any]:
         """All that a twin needs to go on from here."""

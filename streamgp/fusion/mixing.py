@@ -76,7 +76,7 @@ class AdaHedge:
         weight = _exponential(self._excess(rows, everyone), rate, everyone)
         least = np.min(losses, axis=-1)
         finite = np.isfinite(rate)
-        eta = np.where(finite, rate, 1.0)
+        eta = np.where(finite, rate / self.memory, 1.0)  # ages what is past before the step, so that the bound holds
         inside = np.sum(weight * np.exp(-eta[:, None] * (losses - least[:, None])), axis=-1)
         # With an infinite rate the mix loss is the least loss among the leaders, who share the weight.
         leaders = np.min(np.where(weight > 0.0, losses, np.inf), axis=-1)

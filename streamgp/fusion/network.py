@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from streamgp.errors import SettingsError
+from streamgp.fusion.asked import Asked, Correction, Influence, is_usable, unchanged
 from streamgp.fusion.innovations import NEVER, SAME, VALUE, InnovationStore
 from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.fusion.surroundings import Standing, regressors
@@ -18,64 +18,10 @@ from streamgp.fusion.table import Table
 from streamgp.fusion.targets import FIRST_SOURCE, Targets
 from streamgp.gp.gaussian import Array
 
+Mask = NDArray[np.bool_]
+
 _MAX_HORIZONS = 16  # a station that asks for ever new horizons must not fill the memory
 STATE_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the cloud knows of one station at the step it answers: see :meth:`NetworkLayer.step`.
-
-    ``mean``, ``variance`` (latent) and ``noise_variance`` are the station's own forecast for ``target_ms``, in physical
-    units; ``fused_mean`` is the cloud's product for the same query, if there is one; ``level`` and ``spread``
-    are the mean and standard deviation of the station's scale. ``innovation`` is the standardised error of the
-    station's last forecast of the same horizon, None where it is not known.
-    """
-
-    station: str
-    target_ms: int
-    mean: float
-    variance: float
-    noise_variance: float
-    innovation: float | None = None
-    level: float | None = None
-    spread: float | None = None
-    fused_mean: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """The forecast after the network has been heard, in the units of what was asked.
-
-    ``shift`` is the expected next standardised error, ``ratio`` its variance: ``mean = local mean + shift x sd`` and
-    both variances are ``ratio`` times the local ones, sd^2 being the local variance and noise variance together.
-    ``weights`` says what the mean was mixed from (local, own, network, careful); ``silent`` names the sources that
-    were integrated out because they had not spoken, ``dropped`` those that were because they had made things worse.
-    """
-
-    station: str
-    target_ms: int
-    mean: float
-    variance: float
-    noise_variance: float
-    shift: float
-    ratio: float
-    weights: tuple[float, float, float, float]
-    silent: tuple[str, ...]
-    dropped: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Influence:
-    """How much one station's innovation moves another's forecast at present, for people to look at."""
-
-    station: str
-    source: str
-    horizon_ms: int
-    weight: float
-    correlation: float
-    harm: float
-    dropped: bool
 
 
 @final
@@ -212,9 +158,9 @@ class NetworkLayer:
 
     def _correct(self, time_ms: int, group: Sequence[Asked], horizon: int | None) -> list[Correction]:
         if horizon is None:
-            return [_unchanged(a) for a in group]
-        answers: list[Correction] = [_unchanged(a) for a in group]
-        usable = [i for i, a in enumerate(group) if _usable(a)]
+            return [unchanged(a) for a in group]
+        answers: list[Correction] = [unchanged(a) for a in group]
+        usable = [i for i, a in enumerate(group) if is_usable(a)]
         for wave in _waves([self._row[group[i].station] for i in usable]):
             at = [usable[j] for j in wave]
             for i, answer in zip(at, self._answer(time_ms, [group[i] for i in at], horizon), strict=True):
@@ -222,49 +168,37 @@ class NetworkLayer:
         return answers
 
     def _answer(self, time_ms: int, group: Sequence[Asked], horizon: int) -> list[Correction]:
-        targets = self._targets[horizon]
+        targets, names = self._targets[horizon], self.stations
         rows = np.array([self._row[a.station] for a in group], dtype=np.intp)
         sources = targets.screening.sources[rows]
         standing = self._standing(time_ms, rows, group, horizon)
         given = regressors(
             self._store, rows=rows, sources=sources, time_ms=time_ms, horizon_ms=horizon, standing=standing
         )
-        answer = targets.answer(
-            rows,
-            given,
-            time_ms=time_ms,
-            target_ms=np.array([a.target_ms for a in group], dtype=np.int64),
-            mean=standing.mean,
-            sd=standing.sd,
-        )
-        silent = ~given.known[:, FIRST_SOURCE:]
-        dropped = targets.harm.dropped[rows]
-        names = self.stations
+        target_ms = np.array([a.target_ms for a in group], dtype=np.int64)
+        answer = targets.answer(rows, given, time_ms=time_ms, target_ms=target_ms, mean=standing.mean, sd=standing.sd)
+        silent, dropped = ~given.known[:, FIRST_SOURCE:], targets.harm.dropped[rows]
+        some = np.any(silent | dropped, axis=-1).tolist()
+        shift, ratio, sd = answer.shift.tolist(), answer.ratio.tolist(), standing.sd.tolist()
+        weights = answer.weights.tolist()
+
+        def named(mask: Mask, i: int) -> tuple[str, ...]:
+            return tuple(names[j] for j in sources[i][mask[i]].tolist()) if some[i] else ()
+
         return [
             Correction(
                 station=a.station,
                 target_ms=a.target_ms,
-                mean=a.mean + shift * sd,
-                variance=a.variance * ratio,
-                noise_variance=a.noise_variance * ratio,
-                shift=shift,
-                ratio=ratio,
-                weights=(w[0], w[1], w[2], w[3]),
-                silent=tuple(names[j] for j in sources[i][silent[i]].tolist()) if quiet else (),
-                dropped=tuple(names[j] for j in sources[i][dropped[i]].tolist()) if cut else (),
+                mean=a.mean + shift[i] * sd[i],
+                variance=a.variance * ratio[i],
+                noise_variance=a.noise_variance * ratio[i],
+                shift=shift[i],
+                ratio=ratio[i],
+                weights=(weights[i][0], weights[i][1], weights[i][2], weights[i][3]),
+                silent=named(silent, i),
+                dropped=named(dropped, i),
             )
-            for i, (a, shift, sd, ratio, w, quiet, cut) in enumerate(
-                zip(
-                    group,
-                    answer.shift.tolist(),
-                    standing.sd.tolist(),
-                    answer.ratio.tolist(),
-                    answer.weights.tolist(),
-                    silent.any(axis=-1).tolist(),
-                    dropped.any(axis=-1).tolist(),
-                    strict=True,
-                )
-            )
+            for i, a in enumerate(group)
         ]
 
     def _standing(self, time_ms: int, rows: NDArray[np.intp], group: Sequence[Asked], horizon: int) -> Standing:
@@ -336,7 +270,7 @@ class NetworkLayer:
         """
         if state.get("version") != STATE_VERSION:
             raise ValueError(f"a network state of version {state.get('version')!r} cannot be read")
-        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in state["settings"].items()}
+        settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in state["settings"].items()}
         coordinates = {name: (float(at[0]), float(at[1])) for name, at in state["coordinates"].items()}
         layer = cls(NetworkSettings(**settings), coordinates=coordinates)
         layer.stations = list(state["stations"])
@@ -364,15 +298,3 @@ def _waves(rows: Sequence[int]) -> list[list[int]]:
             waves.append([])
         waves[at].append(i)
     return waves
-
-
-def _usable(a: Asked) -> bool:
-    total = a.variance + a.noise_variance
-    return bool(np.isfinite(a.mean) and np.isfinite(total) and total > 0.0)
-
-
-def _unchanged(a: Asked) -> Correction:
-    return Correction(
-        station=a.station, target_ms=a.target_ms, mean=a.mean, variance=a.variance,
-        noise_variance=a.noise_variance, shift=0.0, ratio=1.0, weights=(1.0, 0.0, 0.0, 0.0), silent=(), dropped=(),
-    )  # fmt: skip

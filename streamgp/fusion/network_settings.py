@@ -9,7 +9,7 @@ from streamgp.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
-    """Settings of :class:`~streamgp.fusion.network.NetworkLayer`; the defaults were chosen by measuring (docs/network.md).
+    """Settings of :class:`~streamgp.fusion.network.NetworkLayer`; the defaults were chosen by measuring.
 
     Parameters
     ----------

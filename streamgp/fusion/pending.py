@@ -35,9 +35,7 @@ class Pending:
 
     def __init__(self, widths: dict[str, int]) -> None:
         ends = np.cumsum(list(widths.values())).tolist()
-        self.slices = {
-            name: slice(end - width, end) for (name, width), end in zip(widths.items(), ends, strict=True)
-        }
+        self.slices = {name: slice(end - width, end) for (name, width), end in zip(widths.items(), ends, strict=True)}
         self._width = ends[-1]
         self._size = _FIRST_SIZE
         self.table = self._empty(self._size)

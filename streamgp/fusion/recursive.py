@@ -26,9 +26,9 @@ _SHARE = 10
 class RecursiveRidge:
     """For each row the posterior of w in e = w'z + noise, under every (forgetting, ridge) pair.
 
-    With weights a_t (row precision times the discount) the posterior is
-    ``N(P b, P)``, ``P = (sum a z z' + diag(ridge))^-1``, ``b = sum a z e``. The ridge, the prior precision of w, is added
-    afresh at each rebuild and so never forgotten: a silent row falls back to the prior, and nothing winds up.
+    With weights a_t (row precision times the discount) the posterior is ``N(P b, P)``,
+    ``P = (sum a z z' + diag(ridge))^-1``, ``b = sum a z e``. The ridge, the prior precision of w, is added afresh
+    at each rebuild and so never forgotten: what was learned long ago falls back to the prior, and nothing winds up.
 
     Parameters
     ----------

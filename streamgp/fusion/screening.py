@@ -21,10 +21,10 @@ _LOYALTY = 1.25  # how much better a newcomer must correlate than the source it 
 class Screening:
     """For each row (target station) C candidates with running correlations, and the k sources chosen among them.
 
-    Memory is linear in the stations: nobody keeps a correlation with everybody. While all others fit into C
-    they all are candidates. In larger networks half of the places belong to the nearest stations (to the first comers where no
-    coordinates are given) and the others are tried in turn: at each review the weaker half of those makes room
-    for stations drawn from a sequence that row and review number fix.
+    Memory is linear in the stations: nobody keeps a correlation with everybody. While all others fit into C they
+    all are candidates. In larger networks half of the places belong to the nearest stations (to the first comers
+    where no coordinates are given) and the others are tried in turn: at each review the weaker half of those makes
+    room for stations drawn from a sequence that row and review number fix.
 
     Parameters
     ----------
@@ -104,6 +104,8 @@ class Screening:
     def _prefer_near(self, row: int, left: Rows, coordinates: Array) -> None:
         """Nearer newcomers displace the farthest candidates among the near half, unless those are sources."""
         half = self.n_candidates // 2
+        if half == 0:
+            return
         away = _distance(coordinates[row], coordinates[self.candidates[row, :half]])
         away[np.isin(np.arange(half), self.table["places"][row])] = -1.0
         for new in left:
@@ -120,8 +122,7 @@ class Screening:
     def _fill_sources(self, row: int) -> None:
         for slot in np.flatnonzero(self.sources[row] == NOBODY):
             free = np.flatnonzero(
-                (self.candidates[row] != NOBODY)
-                & ~np.isin(np.arange(self.n_candidates), self.table["places"][row])
+                (self.candidates[row] != NOBODY) & ~np.isin(np.arange(self.n_candidates), self.table["places"][row])
             )
             if len(free) == 0:
                 return
@@ -148,9 +149,7 @@ class Screening:
         strength = np.abs(self.correlation(row))
         strength[self.candidates[row] == NOBODY] = -1.0
         chosen = set(self.table["places"][row][self.table["places"][row] != NOBODY].tolist())
-        outside = [
-            c for c in np.argsort(-strength, kind="stable").tolist() if c not in chosen and strength[c] >= 0
-        ]
+        outside = [c for c in np.argsort(-strength, kind="stable").tolist() if c not in chosen and strength[c] >= 0]
         changed: list[tuple[int, int]] = []
         inside = sorted(
             (slot for slot in range(self.n_sources) if self.table["places"][row, slot] != NOBODY),
@@ -194,7 +193,5 @@ def _distance(here: Array, there: Array) -> Array:
     """Distance on a sphere, up to a growing function, from (..., 2) latitude and longitude; infinite where unknown."""
     a, b = np.radians(here), np.radians(there)
     apart = b - a
-    half = (
-        np.sin(0.5 * apart[..., 0]) ** 2 + np.cos(a[..., 0]) * np.cos(b[..., 0]) * np.sin(0.5 * apart[..., 1]) ** 2
-    )
+    half = np.sin(0.5 * apart[..., 0]) ** 2 + np.cos(a[..., 0]) * np.cos(b[..., 0]) * np.sin(0.5 * apart[..., 1]) ** 2
     return np.where(np.isfinite(half), half, np.inf)

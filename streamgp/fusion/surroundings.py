@@ -26,6 +26,11 @@ N_OWN = 14  # constant, own lags, own running means, level, persistence, fused, 
 N_POOL = 3  # median over the sources: one lag back, fast and slow running mean
 N_VOLATILITY = 10
 _DAY_MS = 86_400_000
+# What is read of a station itself: the last innovations one by one, then whatever is recent.
+_OWN_LAG = np.array([*range(OWN_LAGS), 0])
+_OWN_SPAN = np.array([1] * OWN_LAGS + [DEPTH])
+# What is read of a source: now, one step back, and whatever is recent.
+_SOURCE_LAG, _SOURCE_SPAN = np.array([0, 1, 0]), np.array([1, 1, DEPTH])
 _RIVAL = 5.0  # rivals and levels farther away than this many standard deviations count as this far
 
 
@@ -62,12 +67,10 @@ def regressors(
     station's own errors can be unknown; everything else is zero (its mean) where it is not given.
     """
     B = len(rows)
-    now = np.full(B, time_ms, dtype=np.int64)
-    own = np.stack([store.read(rows, now, lag=lag)[..., VALUE] for lag in range(OWN_LAGS)], axis=-1)
-    mine = store.read(rows, now, lag=0, span=DEPTH)
-    theirs = store.read(sources, now[:, None], lag=0)
-    before = store.read(sources, now[:, None], lag=1)[..., VALUE]
-    running = store.read(sources, now[:, None], lag=0, span=DEPTH)
+    own = store.read(rows[:, None], time_ms, lag=_OWN_LAG, span=_OWN_SPAN)
+    own, mine = own[:, :OWN_LAGS, VALUE], own[:, OWN_LAGS]
+    heard = store.read(sources[..., None], time_ms, lag=_SOURCE_LAG, span=_SOURCE_SPAN)
+    now, before, running = heard[..., 0, VALUE], heard[..., 1, VALUE], heard[..., 2, :]
     means = _scaled(mine[..., [MEAN_FAST, MEAN_SLOW]])
     rivals = np.stack(
         [(standing.last - standing.mean) / standing.sd, (standing.fused - standing.mean) / standing.sd], -1
@@ -85,7 +88,7 @@ def regressors(
         np.nan_to_num(rivals[:, 1:]),
         np.broadcast_to(clock, (B, 4)),
         np.stack(pool, axis=-1),
-        np.where(sources >= 0, theirs[..., VALUE], 0.0),
+        np.where(sources >= 0, now, 0.0),
     ]
     z = np.concatenate(columns, axis=-1)
     size = _median(running[..., SQUARE_FAST], empty=1.0)

@@ -44,8 +44,8 @@ class Targets:
     """The learners of one horizon, a row per station; each row on its own.
 
     A row holds S = 2 F R ridge regressions, half of them with the sources and half without, mixed by their
-    discounted likelihood; AdaHedge chooses among the local forecast as it is, the regressions on the station's own errors, the
-    whole mixture, and the mixture without the sources that :class:`HarmWatch` has dropped.
+    discounted likelihood; AdaHedge chooses among the local forecast as it is, the regressions on the station's own
+    errors, the whole mixture, and the mixture without the sources that :class:`HarmWatch` has dropped.
     """
 
     def __init__(self, settings: NetworkSettings) -> None:
@@ -86,32 +86,23 @@ class Targets:
         self, rows: Rows, given: Regressors, *, time_ms: int, target_ms: NDArray[np.int64], mean: Array, sd: Array
     ) -> Answer:
         """Mean and variance of the next error of the distinct rows, remembered until their truth is in."""
-        s, model = self.settings, self.regression
-        setting = (len(s.forgetting) - 1, len(s.ridge) // 2)
-        z, unheard = model.fill(rows, given.z, given.known, setting=setting)
-        means, spreads, change = model.predict(rows, z)
-        alone, alone_spreads, _ = self.own.predict(rows, z[:, :N_OWN])
-        half, log_weight = self.regression.n_settings, self.table["log_weight"][rows]
-        own = np.sum(softmax(log_weight[:, half:]) * alone, axis=-1)
+        s, half = self.settings, self.regression.n_settings
+        z, unheard = self._filled(rows, given.z, given.known)
+        means, spreads, change = self._believe(rows, z)
+        log_weight = self.table["log_weight"][rows]
         mixture = softmax(log_weight)
-        means, spreads = np.concatenate([means, alone], -1), np.concatenate([spreads, alone_spreads], -1)
+        own = np.sum(softmax(log_weight[:, half:]) * means[:, half:], axis=-1)
         network = np.sum(mixture * means, axis=-1)
         moved = np.sum(mixture[:, :half, None] * change[:, :, FIRST_SOURCE:], axis=1)
-        dropped = self.harm.dropped[rows]
-        careful, missed = self._careful(rows, given, dropped, mixture, setting=setting)
-        some = dropped.any(axis=-1)
-        choices = np.stack([np.zeros(len(rows)), own, network, np.where(some, careful, network)], axis=-1)
-        choices = np.clip(choices, -s.clip, s.clip)
-        awake = np.ones((len(rows), N_CHOICES), dtype=bool)
-        awake[:, -1] = some
-        weights = self.hedge.weights(rows, awake)
+        careful, missed, awake = self._careful(rows, given, mixture)
+        careful = np.where(awake[:, -1], careful, network)
+        choices = np.clip(np.stack([np.zeros(len(rows)), own, network, careful], axis=-1), -s.clip, s.clip)
         warm = self.table["count"][rows] >= s.warm_up
-        weights = np.where(warm[:, None], weights, np.eye(N_CHOICES)[0])
+        weights = np.where(warm[:, None], self.hedge.weights(rows, awake), np.eye(N_CHOICES)[0])
         shift = np.sum(weights * choices, axis=-1)
         level = self.volatility.predict(rows, given.x)
-        within = level * (1.0 + np.sum(mixture * spreads, axis=-1)) + unheard + np.where(some, missed, 0.0)
-        between = np.sum(mixture * (means - network[:, None]) ** 2, axis=-1)
-        base = within + between
+        within = level * (1.0 + np.sum(mixture * spreads, axis=-1)) + unheard + missed
+        base = within + np.sum(mixture * (means - network[:, None]) ** 2, axis=-1)
         ratio = np.where(warm, self.table["kappa"][rows] * base, 1.0)
         self.pending.put(
             rows,
@@ -125,24 +116,32 @@ class Targets:
         )  # fmt: skip
         return Answer(shift, ratio, weights)
 
-    def _careful(
-        self, rows: Rows, given: Regressors, dropped: Mask, mixture: Array, *, setting: tuple[int, int]
-    ) -> tuple[Array, Array]:
-        """Mean (B,) of the mixture with the dropped sources integrated out, and the variance that this adds."""
+    def _filled(self, rows: Rows, z: Array, known: Mask) -> tuple[Array, Array]:
+        """z with the unknown integrated out by the slowest moments, and the variance that this adds."""
+        return self.regression.fill(rows, z, known, setting=(len(self.settings.forgetting) - 1, 0))
+
+    def _believe(self, rows: Rows, z: Array) -> tuple[Array, Array, Array]:
+        """Means and spreads (B, S) of all regressions, and what each feature changes (B, S/2, d)."""
+        means, spreads, change = self.regression.predict(rows, z)
+        alone, alone_spreads, _ = self.own.predict(rows, z[:, :N_OWN])
+        return np.concatenate([means, alone], axis=-1), np.concatenate([spreads, alone_spreads], axis=-1), change
+
+    def _careful(self, rows: Rows, given: Regressors, mixture: Array) -> tuple[Array, Array, Mask]:
+        """The mixture's mean (B,) with dropped sources integrated out, the variance this adds, who is awake."""
+        dropped = self.harm.dropped[rows]
         mean, extra = np.zeros(len(rows)), np.zeros(len(rows))
-        some = np.flatnonzero(dropped.any(axis=-1))
+        awake = np.ones((len(rows), N_CHOICES), dtype=bool)
+        awake[:, -1] = dropped.any(axis=-1)
+        some = np.flatnonzero(awake[:, -1])
         if len(some):
             known = given.known[some].copy()
             known[:, FIRST_SOURCE:] &= ~dropped[some]
-            z, extra[some] = self.regression.fill(rows[some], given.z[some], known, setting=setting)
-            means, _, _ = self.regression.predict(rows[some], z)
-            alone, _, _ = self.own.predict(rows[some], z[:, :N_OWN])
-            mean[some] = np.sum(mixture[some] * np.concatenate([means, alone], axis=-1), axis=-1)
-        return mean, extra
+            z, extra[some] = self._filled(rows[some], given.z[some], known)
+            means, _, _ = self._believe(rows[some], z)
+            mean[some] = np.sum(mixture[some] * means, axis=-1)
+        return mean, extra, awake
 
-    def learn(
-        self, rows: Rows, time_ms: int, e: Array, *, tolerance_ms: int
-    ) -> tuple[Rows, dict[str, Array], Array]:
+    def learn(self, rows: Rows, time_ms: int, e: Array, *, tolerance_ms: int) -> tuple[Rows, dict[str, Array], Array]:
         """Learn from the standardised errors e (B,) of the distinct rows, of which ``time_ms`` brought the truth.
 
         Returns the rows whose answer was found, what it held, and their errors.

@@ -21,8 +21,9 @@ class LogVariance:
     """Per row, ``log v = theta'x``, learned from squared errors by recursive scoring.
 
     The Gamma regression with log link has the working response ``eta + r^2 / v - 1`` at constant weight 1/2 (Fisher
-    scoring; McCullagh and Nelder, 1989, section 2.5), so the recursion is the ridge regression of that response on x. With running
-    means of squared errors among the x it is a GARCH-like volatility; with an intercept alone, a running variance.
+    scoring; McCullagh and Nelder, 1989, section 2.5), so the recursion is the ridge regression of that response on
+    x. With running means of squared errors among the x it is a GARCH-like volatility; with an intercept alone, a
+    running variance.
 
     Parameters
     ----------

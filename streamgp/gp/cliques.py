@@ -23,7 +23,7 @@ from scipy.linalg import lapack
 
 from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
-from streamgp.gp.linalg import safe_cholesky, solve_lower, solve_upper
+from streamgp.gp.linalg import Factor, safe_cholesky, solve_lower, solve_upper
 
 Positions = NDArray[np.int64]
 
@@ -108,7 +108,7 @@ class Elimination:
     into the clique.
     """
 
-    L_s: Array  # (s, s) factor of K_ss
+    K_ss: Factor  # of the separator's prior covariance
     F: Array  # (l, s)
     back: Array  # (l, s)
     M: Array  # (s, s)
@@ -204,8 +204,9 @@ def eliminate(K: Array, info: Info, n_s: int) -> Elimination:
     if n_s == 0:
         seen = _see(K, info.rr, info.eta_r)
         nothing = np.zeros((0, 0))
-        return Elimination(nothing, np.zeros((len(K), 0)), nothing, nothing, np.zeros((0, q)), seen.log_z)
-    L_s = safe_cholesky(K[:n_s, :n_s]).L
+        return Elimination(Factor(nothing, 0.0), np.zeros((len(K), 0)), nothing, nothing, np.zeros((0, q)), seen.log_z)
+    factor = safe_cholesky(K[:n_s, :n_s])
+    L_s = factor.L
     half = solve_lower(L_s, K[:n_s, n_s:])
     F, Q = solve_upper(L_s, half).T, K[n_s:, n_s:] - half.T @ half
     seen = _see(Q, info.rr, info.eta_r)
@@ -223,7 +224,12 @@ def eliminate(K: Array, info: Info, n_s: int) -> Elimination:
         M += info.ss
     if info.eta_s is not None:
         eta = eta + info.eta_s
-    return Elimination(L_s, F, back, 0.5 * (M + M.T), eta, seen.log_z)
+    return Elimination(factor, F, back, 0.5 * (M + M.T), eta, seen.log_z)
+
+
+def log_integral(K: Array, Lam: Array, eta: Array) -> float:
+    """``log E exp(eta' a - a' Lambda a / 2)`` under the prior N(0, K), summed over outputs."""
+    return _see(K, Lam, eta).log_z
 
 
 #: where information is this much weaker than the prior, its inverse is not formed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import blas, lapack, solve_triangular
 
 from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
@@ -24,6 +24,11 @@ class Factor:
     def solve(self, b: Array) -> Array:
         """``(A + jitter I)^-1 b`` for b of shape (n,) or (n, k)."""
         return solve_upper(self.L, solve_lower(self.L, b))
+
+    def solve_vector(self, b: Array) -> Array:
+        """:meth:`solve` for one vector (n,), without the overhead that is felt row by row."""
+        x, _ = lapack.dpotrs(self.L, b, lower=1)
+        return np.asarray(x)
 
     def inverse_root(self) -> Array:
         """``L^-1``, whose square ``L^-T L^-1`` is the inverse."""
@@ -77,6 +82,15 @@ def safe_cholesky(A: Array, *, ladder: tuple[float, ...] = JITTER_LADDER) -> Fac
     raise NotPositiveDefiniteError(
         f"a {n} x {n} matrix is not positive definite, even with {ladder[-1]:g} of its mean diagonal added"
     )
+
+
+def add_outer(A: Array, W: Array, d: Array) -> None:
+    """``A += W diag(1 / d) W'`` in place; A (n, n) symmetric and C-contiguous, W (n, k)."""
+    if W.shape[1] == 1:
+        w = W[:, 0]
+        blas.dger(1.0 / float(d[0]), w, w, a=A.T, overwrite_a=1)
+    elif W.shape[1] > 1:
+        blas.dgemm(1.0, W / d, W, trans_b=1, beta=1.0, c=A.T, overwrite_c=1)
 
 
 def solve_lower(L: Array, b: Array) -> Array:

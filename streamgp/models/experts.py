@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, final
 
 import numpy as np
@@ -11,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from typing_extensions import Self
 
 from streamgp.gp.gaussian import Array
+from streamgp.models.contract import State
 from streamgp.models.cpoe.engine import Engine
 from streamgp.models.cpoe.options import Options
+from streamgp.models.cpoe.snapshot import engine_from_state, engine_state
 
 
 @final
@@ -50,7 +53,7 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
         nearest
         graph with its fill used as correlation.
     n_predict_experts
-        W, how many regions nearest to a query predict it. None: all of up to 16, the 4 nearest of more.
+        W, how many regions nearest to a query predict it. None: all of up to 12, the 4 nearest of more.
     optimizer
         "lbfgs": evidence (8) with its gradient, started on subsets; "adam": stochastic over experts (A.3.2),
         which in
@@ -63,7 +66,8 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
     random_state
         Seed of the order's start, of inducing points and of subsets.
     max_experts
-        With ``partial_fit``: experts kept; the oldest is marginalised exactly. None keeps all.
+        With ``partial_fit``: experts kept; the oldest is marginalised exactly, for which every expert's predecessors
+        are the C - 1 experts just before it. None keeps all.
     alpha
         alpha in (0, 1] of the two "pep" lines.
 
@@ -143,6 +147,37 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
         self.engine_.fit(rows, targets)
         return self
 
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Go on with X, y in their order; on a fresh estimator this starts it. Equal to learning row by row.
+
+        Rows join the newest expert until it is full; then a new expert opens. A step's cost does not grow with the
+        experts that are closed where the stream is ordered.
+        """
+        fresh = not hasattr(self, "engine_")
+        rows, targets = (None if fresh else self._ready(X, y)) or self._checked(X, y, reset=fresh)
+        if fresh:
+            self.engine_ = Engine(Options.of(self), rows.shape[1], targets.shape[1])
+        elif targets.shape[1] != self.engine_.q:
+            raise ValueError(f"y has {targets.shape[1]} outputs, the model learned {self.engine_.q}")
+        self.engine_.learn(rows, targets)
+        return self
+
+    def _ready(self, X: Any, y: Any) -> tuple[Array, Array] | None:
+        """X and y if they are plain and sound arrays already: scikit-learn's checks cost as much as a step."""
+        points = self._plain(X)
+        if points is None or type(y) is not np.ndarray or y.dtype != np.float64 or len(y) != len(points):
+            return None
+        if y.ndim != (1 if self._flat_y else 2) or not np.isfinite(y).all():
+            return None
+        return points.copy(), y.reshape(len(y), -1).copy()
+
+    def _plain(self, X: Any) -> Array | None:
+        if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or len(X) == 0:
+            return None
+        if X.shape[1] != self.n_features_in_ or hasattr(self, "feature_names_in_") or not np.isfinite(X).all():
+            return None
+        return X
+
     def _checked(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
         rows, targets = validate_data(
             self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
@@ -177,7 +212,9 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
         check_is_fitted(self, "engine_")
         if return_std and return_cov:
             raise ValueError("return_std and return_cov exclude each other")
-        points = validate_data(self, X, reset=False, dtype=np.float64)
+        points = self._plain(X)
+        if points is None:
+            points = validate_data(self, X, reset=False, dtype=np.float64)
         engine = self.engine_
         noise = 0.0 if latent else engine.observation_noise
         if return_cov:
@@ -240,3 +277,20 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise AttributeError("not fitted yet: call fit or partial_fit first")
         engine: Engine = self.engine_
         return engine
+
+    # -- snapshot
+
+    def state(self) -> State:
+        """All that a twin needs to go on from here, without pickle."""
+        check_is_fitted(self, "engine_")
+        return {**engine_state(self._engine), "flat_y": bool(self._flat_y)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        """The estimator that ``state`` describes: it predicts and learns the same, to the bit."""
+        engine, arguments = engine_from_state(dict(state))
+        model = cls(**arguments)
+        model.engine_ = engine
+        model.n_features_in_ = engine.d
+        model._flat_y = bool(state["flat_y"])
+        return model

@@ -1,22 +1,32 @@
-"""What stands behind the estimator: learning in a batch, and prediction."""
+"""What stands behind the estimator: learning in a batch or row by row, and prediction."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe import predict as prediction
 from streamgp.models.cpoe.aggregate import aggregate
-from streamgp.models.cpoe.experts_data import Experts
-from streamgp.models.cpoe.layout import Layout, arrange, metric
+from streamgp.models.cpoe.follow import Follower, scale_of, start_from_data
+from streamgp.models.cpoe.graph import Clique, parts_of
+from streamgp.models.cpoe.layout import arrange, metric
+from streamgp.models.cpoe.learner import Learner
 from streamgp.models.cpoe.options import Options
 from streamgp.models.cpoe.posterior import Posterior
 from streamgp.models.cpoe.recipe import learn_hyperparameters
 from streamgp.models.cpoe.training import Hyper
+
+#: rows after which the default kernel is brought to the data's scales in a stream
+FIRST_ROWS = 8
+#: a prediction from more regions than this makes one pass over all of them
+MANY_REGIONS = 24
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -42,8 +52,12 @@ class Engine:
         self.q = q
         self.rng = generator(options.random_state)
         self.hyper = Hyper(options.start_kernel(d), options.noise_variance, options.line)
-        self.n_learned = 0
         self.n_iterations = 0
+        self.learner: Learner | None = None
+        self.posterior: Posterior | None = None
+        self.follower = Follower(options, self.hyper)
+        self._centres = np.zeros((0, d))
+        self._centres_of: tuple[int, int, int] = (0, 0, 0)
 
     def fit(self, X: Array, y: Array) -> None:
         """Learn a batch: hyperparameters, then partition and posterior."""
@@ -58,64 +72,137 @@ class Engine:
             n_experts=J,
             correlation=options.correlation,
             sparsity=options.sparsity,
-            predecessors=options.predecessors,
+            predecessors=options.rule,
             rng=self.rng,
         )
-        self.layout: Layout = layout
-        self.data: Experts = layout.experts(X, y, exact=options.sparsity >= 1.0)
-        self.n_learned = len(X)
-        self.posterior = Posterior(self.hyper.model(X), self.data, layout.predecessors)
+        model = self.hyper.model(X)
+        data = layout.experts(X, y, exact=options.sparsity >= 1.0)
+        self.learner = Learner.after(options, model, layout, data, len(X))
+        self.posterior = Posterior(model, data, *parts_of(layout.predecessors))
+        self.follower = Follower(options, self.hyper, closed=J)
+
+    def learn(self, X: Array, y: Array) -> None:
+        """Go on with rows, in their order."""
+        for i in range(len(X)):
+            self._learn_row(X[i : i + 1], y[i : i + 1])
+
+    def _learn_row(self, x: Array, y: Array) -> None:
+        self.posterior = None
+        if self.learner is None:
+            scale = scale_of(self.hyper, self.d)
+            self.learner = Learner.start(self.options, self.hyper.model(x), scale, x, y)
+            self.follower = Follower(self.options, self.hyper)
+            return
+        opened = self.learner.learn(x, y)
+        if self.n_learned == FIRST_ROWS and not self.learner.forgotten:
+            data = self.learner.data
+            start = start_from_data(self.options, self.hyper, np.concatenate(data.X), np.concatenate(data.y))
+            if start is not self.hyper:
+                self._adopt(start)
+        new = self.follower.after_row(self.learner, opened)
+        if new is not None:
+            self._adopt(new)
+
+    def _adopt(self, hyper: Hyper) -> None:
+        assert self.learner is not None
+        try:
+            self.learner.tune(hyper.model(self.learner.data.X[-1]), scale_of(hyper, self.d))
+        except NotPositiveDefiniteError as error:
+            warnings.warn(f"hyperparameters kept as they were: {error}", ConvergenceWarning, stacklevel=4)
+            return
+        self.hyper = hyper
+        self.follower.hyper = hyper
 
     # -- what is known
 
     @property
+    def _known(self) -> Learner:
+        assert self.learner is not None
+        return self.learner
+
+    @property
+    def n_learned(self) -> int:
+        """Rows learned, forgotten ones included."""
+        return 0 if self.learner is None else self.learner.n_learned
+
+    @property
     def n_regions(self) -> int:
         """J2."""
-        return len(self.posterior.regions)
+        stream = self._known.stream
+        return len(stream.cliques) if stream is not None else len(parts_of(self._known.pi)[0])
 
     @property
     def observation_noise(self) -> float:
         """Variance of an observation about the function, white noise of the kernel included."""
-        return self.posterior.model.noise
+        return self._known.model.noise
 
     def expert_rows(self) -> list[Any]:
         """Row numbers of every expert."""
-        return [rows.copy() for rows in self.layout.rows]
+        return [np.array(rows, dtype=np.int64) for rows in self._known.rows]
 
     def inducing(self) -> list[Array]:
         """Inducing inputs of every expert."""
-        return [A.copy() for A in self.data.A]
+        return [A.copy() for A in self._known.data.A]
 
     def predecessors(self) -> list[list[int]]:
         """pi(j)."""
-        return [list(pi) for pi in self.layout.predecessors]
+        return [list(pi) for pi in self._known.pi]
 
     def log_evidence(self) -> float:
         """(8)."""
-        return self.posterior.log_evidence
+        stream = self._known.stream
+        if self.posterior is None and stream is not None and self._known.data.exact:
+            return stream.log_evidence
+        return self._whole().log_evidence
 
     # -- prediction
 
     @property
     def sharpness(self) -> float:
         """Z of Def. 10."""
-        C = min(self.options.correlation, len(self.data.A))
-        return prediction.sharpness(self.n_learned, C)
+        return prediction.sharpness(self.n_learned, min(self.options.correlation, len(self._known.pi)))
 
     def locator(self) -> prediction.Locator:
         """Where the regions lie."""
-        first = len(self.posterior.regions[0].residual)
-        return prediction.Locator(self.layout.centres, self.layout.scale, first)
+        known = self._known
+        J = len(known.pi)
+        if len(self._centres) < J or self._centres_of != (known.forgotten, J, id(known.scale)):
+            self._centres = np.zeros((J, self.d))
+            if J > 1:
+                self._centres[:-1] = known.centres
+            self._centres_of = (known.forgotten, J, id(known.scale))
+        self._centres[-1] = known.centre()
+        return prediction.Locator(self._centres, known.scale, J - self.n_regions + 1)
+
+    def _whole(self) -> Posterior:
+        """The posterior of all regions at once."""
+        if self.posterior is None:
+            known = self._known
+            if known.stream is not None:
+                self.posterior = Posterior(known.model, known.data, known.stream.cliques, True)
+            else:
+                self.posterior = Posterior(known.model, known.data, *parts_of(known.pi))
+        return self.posterior
+
+    def _beliefs(self, needed: int) -> tuple[prediction.Beliefs, list[Clique]]:
+        """Beliefs by region: from the stream for a few regions, from a pass over all of them for many."""
+        stream = self._known.stream
+        if self.posterior is None and stream is not None and needed <= MANY_REGIONS:
+            return stream.belief, stream.cliques
+        whole = self._whole()
+        return whole.belief, whole.regions
 
     def predict(self, X: Array, *, count: int | None = None) -> tuple[Array, Array, Array]:
         """Latent mean (m, q) and variance (m,) at X, and the weights (W, m)."""
-        p = self.posterior
-        count = prediction.how_many(self.n_regions, count if count is not None else self.options.n_predict_experts)
+        known = self._known
+        asked = count if count is not None else self.options.n_predict_experts
+        count = prediction.how_many(self.n_regions, asked)
+        beliefs, parts = self._beliefs(min(self.n_regions, count * len(X)))
         out = prediction.predict(
-            p.model,
-            self.data,
-            p.regions,
-            beliefs=p.belief,
+            known.model,
+            known.data,
+            parts,
+            beliefs=beliefs,
             locator=self.locator(),
             X=X,
             count=count,
@@ -125,15 +212,17 @@ class Engine:
 
     def predict_regions(self, X: Array) -> tuple[Array, Array, Array]:
         """Local means (J2, m, q) and variances (J2, m) of all regions, and their weights (J2, m)."""
-        p = self.posterior
+        known = self._known
+        beliefs, parts = self._beliefs(self.n_regions)
         chosen: NDArray[np.int64] = np.tile(np.arange(self.n_regions), (len(X), 1))
         means, variances, prior = prediction.local_predictions(
-            p.model, self.data, p.regions, beliefs=p.belief, X=X, chosen=chosen
+            known.model, known.data, parts, beliefs=beliefs, X=X, chosen=chosen
         )
         weights = aggregate(means, variances, prior_variance=prior, sharpness=self.sharpness).weights
         return means, variances, weights
 
     def joint_covariance(self, X: Array) -> Array:
         """(m, m) latent covariance."""
-        p = self.posterior
-        return prediction.joint_covariance(p.model, self.data, p.regions, beliefs=p.belief, X=X, Z=self.sharpness)
+        known = self._known
+        beliefs, parts = self._beliefs(self.n_regions)
+        return prediction.joint_covariance(known.model, known.data, parts, beliefs=beliefs, X=X, Z=self.sharpness)

@@ -23,6 +23,15 @@ class Model:
     approximation: Approximation
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What forgotten rows say about the first clique's separator: (Lambda, packed), eta, and log constant."""
+
+    Lam: Array
+    eta: Array
+    log: float
+
+
 @dataclass(slots=True)
 class Experts:
     """Per expert: inputs (B, d), targets (B, q), inducing inputs (L, d); exact = every row is an inducing
@@ -32,6 +41,7 @@ class Experts:
     y: list[Array]
     A: list[Array]
     exact: bool
+    past: Past | None = None
 
     @property
     def n_outputs(self) -> int:

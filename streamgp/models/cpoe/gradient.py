@@ -49,7 +49,8 @@ class Accumulator:
         q, n_s = self.experts.n_outputs, len(outer.alpha)
         A_full = belief.full()
         weight = 0.5 * (belief.alpha @ belief.alpha.T - q * A_full)
-        weight[:n_s, :n_s] -= 0.5 * (outer.alpha @ outer.alpha.T - q * outer.full())
+        if clique.parent >= 0 or self.experts.past is None or not self.tree:
+            weight[:n_s, :n_s] -= 0.5 * (outer.alpha @ outer.alpha.T - q * outer.full())
         A = self.experts.inducing(clique)
         X, y, groups = self.experts.rows(clique)
         if own.projection is None or own.K_xa is None:

@@ -43,6 +43,12 @@ def regions(predecessors: Sequence[Sequence[int]]) -> list[Clique]:
     return [Clique((), tuple(range(m)), -1), *rest]
 
 
+def parts_of(predecessors: Sequence[Sequence[int]]) -> tuple[list[Clique], bool]:
+    """The regions, and whether they form a tree."""
+    tree = clique_tree(predecessors)
+    return (tree, True) if tree is not None else (regions(predecessors), False)
+
+
 def parent_of(cliques: Sequence[Clique], pi: Sequence[int], m: int) -> int | None:
     """The clique that contains pi (-1 for an empty pi), or None if none does."""
     if not pi:

@@ -65,7 +65,7 @@ def arrange(
     Z = X * scale
     cells = kd_partition(Z, n_experts)
     centres = np.array([Z[r].mean(axis=0) for r in cells])
-    order = greedy_order(centres, int(rng.integers(n_experts)))
+    order = greedy_order(centres, int(rng.integers(n_experts)), tour=predecessors == "chain")
     cells = [cells[i] for i in order]
     centres = centres[order]
     C = min(correlation, n_experts)
@@ -73,6 +73,8 @@ def arrange(
         pi = clique_predecessors(centres, C)
     elif predecessors == "nearest":
         pi = nearest_predecessors(centres, C)
+    elif predecessors == "chain":
+        pi = [list(range(max(0, j - C + 1), j)) for j in range(n_experts)]
     elif predecessors == "completed":
         order, pi = completed(nearest_predecessors(centres, C))
         cells = [cells[i] for i in order]

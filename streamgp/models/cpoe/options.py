@@ -79,6 +79,11 @@ class Options:
         return Approximation(self.approximation, self.alpha)
 
     @property
+    def rule(self) -> str:
+        """How predecessors are chosen: consecutively where the oldest are to be forgotten, else as asked for."""
+        return self.predecessors if self.max_experts is None else "chain"
+
+    @property
     def iterations(self) -> int:
         """Iterations or epochs of the optimiser."""
         if self.max_iter is not None:
@@ -88,6 +93,12 @@ class Options:
     def start_kernel(self, d: int) -> CompiledKernel:
         """The kernel given, or the default one at unit scales."""
         return compile_kernel(default_kernel(d) if self.kernel is None else self.kernel)
+
+    def log_normal_table(self) -> Array:
+        """Rows (nu, lambda^2) of the prior."""
+        if isinstance(self.prior, LogNormalPrior):
+            return np.column_stack([self.prior.nu, self.prior.variance])
+        return np.asarray(self.prior, dtype=np.float64)
 
     def log_normal(self, kernel: CompiledKernel) -> LogNormalPrior | None:
         """The prior on (theta, log noise)."""

@@ -39,15 +39,19 @@ def kd_partition(X: Array, n_experts: int) -> list[Rows]:
     return out
 
 
-def greedy_order(centres: Array, first: int) -> Rows:
-    """Cells in an order that starts at ``first`` and goes on with the cell nearest to any that is already in."""
+def greedy_order(centres: Array, first: int, *, tour: bool = False) -> Rows:
+    """Cells in an order that starts at ``first`` and goes on with the cell nearest to any that is already in.
+
+    With ``tour`` it goes on with the cell nearest to the last one instead.
+    """
     J = len(centres)
     order = np.empty(J, dtype=np.int64)
     best = np.full(J, np.inf)
     j = first
     for i in range(J):
         order[i] = j
-        np.minimum(best, np.sum((centres - centres[j]) ** 2, axis=1), out=best)
+        distance = np.sum((centres - centres[j]) ** 2, axis=1)
+        best = distance if tour else np.minimum(best, distance)
         best[j] = np.inf
         if i + 1 < J:
             candidate = best.copy()

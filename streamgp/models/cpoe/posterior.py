@@ -13,7 +13,7 @@ from streamgp.gp.cliques import Belief, Info, settle
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe import sparse
 from streamgp.models.cpoe.experts_data import Experts, Model
-from streamgp.models.cpoe.graph import Clique, clique_tree, regions
+from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.tree import Messages, Own, downward, prepare, told, upward
 
 #: bytes of beliefs that are held ready for prediction; the others are made when asked for
@@ -54,16 +54,15 @@ class Posterior:
     ----------
     model, experts
         Hyperparameters and data.
-    predecessors
-        pi(j) of every expert.
+    parts, is_tree
+        The regions: cliques of a tree, or of a graph that fills in.
     """
 
-    def __init__(self, model: Model, experts: Experts, predecessors: Sequence[Sequence[int]]) -> None:
+    def __init__(self, model: Model, experts: Experts, parts: Sequence[Clique], is_tree: bool) -> None:
         self.model = model
         self.experts = experts
-        tree = clique_tree(predecessors)
-        self.is_tree = tree is not None
-        self.regions: list[Clique] = tree if tree is not None else regions(predecessors)
+        self.is_tree = is_tree
+        self.regions = list(parts)
         self.ready: dict[int, Belief] = {}
         self.room = READY_BYTES
         self.recent = Recent(RECENT_BYTES)

@@ -16,7 +16,7 @@ from streamgp.models.cpoe.graph import Clique
 
 CHUNK = 4096
 #: without a number asked for, all regions take part up to this many, beyond it the nearest few
-ALL_REGIONS = 16
+ALL_REGIONS = 12
 NEAREST_REGIONS = 4
 
 Beliefs = Callable[[int], Belief]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from streamgp.gp.gaussian import Array
+from streamgp.models.cpoe.graph import parts_of
 from streamgp.models.cpoe.layout import Layout, arrange, metric
 from streamgp.models.cpoe.options import Options, data_scaled
 from streamgp.models.cpoe.training import (
@@ -55,7 +56,7 @@ def learn_hyperparameters(
     layout = _arranged(options, hyper, X, n_experts=n_experts, rng=rng)
     experts = layout.experts(X, y, exact=options.sparsity >= 1.0)
     steps = options.iterations if len(X) <= WHOLE else min(CLIMB, options.iterations)
-    evaluate = graph_evidence(experts, layout.predecessors)
+    evaluate = graph_evidence(experts, *parts_of(layout.predecessors))
     done = maximise(evaluate, hyper, log_bounds=box, max_iter=steps, prior=prior, offset=unit_offset(y, len(X)))
     say(done)
     return (start if done.failed else done.hyper), taken + done.iterations
@@ -82,6 +83,6 @@ def _arranged(options: Options, hyper: Hyper, X: Array, *, n_experts: int, rng: 
         n_experts=n_experts,
         correlation=options.correlation,
         sparsity=options.sparsity,
-        predecessors=options.predecessors,
+        predecessors=options.rule,
         rng=rng,
     )

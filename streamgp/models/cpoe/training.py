@@ -17,7 +17,7 @@ from streamgp.gp.projections import Approximation
 from streamgp.models.cpoe import sparse
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.gradient import Accumulator, nugget, tree_evidence
-from streamgp.models.cpoe.graph import Clique, clique_tree, regions
+from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.prior import LogNormalPrior
 
 Evaluate = Callable[["Hyper"], tuple[float, Array]]
@@ -53,12 +53,10 @@ def bounds(hyper: Hyper, y: Array) -> Array:
     return np.vstack([hyper.kernel.bounds.reshape(-1, 2), np.log([[low, high]])])
 
 
-def graph_evidence(experts: Experts, predecessors: Sequence[Sequence[int]]) -> Evaluate:
+def graph_evidence(experts: Experts, parts: Sequence[Clique], is_tree: bool) -> Evaluate:
     """(8) and its gradient for a fixed partition and graph."""
-    tree = clique_tree(predecessors)
-    if tree is not None:
-        return lambda h: tree_evidence(h.model(experts.X[0]), experts, tree, noise_variance=h.noise_variance)
-    parts = regions(predecessors)
+    if is_tree:
+        return lambda h: tree_evidence(h.model(experts.X[0]), experts, parts, noise_variance=h.noise_variance)
     symbolic = sparse.pattern(len(experts.A), parts)
 
     def evaluate(h: Hyper) -> tuple[float, Array]:
@@ -79,7 +77,7 @@ def graph_evidence(experts: Experts, predecessors: Sequence[Sequence[int]]) -> E
 
 def exact_evidence(X: Array, y: Array) -> Evaluate:
     """The evidence of the full GP on some rows: one expert that keeps them all."""
-    return graph_evidence(Experts([X], [y], [X], exact=True), [[]])
+    return graph_evidence(Experts([X], [y], [X], exact=True), [Clique((), (0,), -1)], True)
 
 
 @dataclass(frozen=True, slots=True)

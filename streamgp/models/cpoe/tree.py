@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streamgp.gp.cliques import Belief, Elimination, Info, Positions, eliminate, pack, settle, split, unpack
+from streamgp.gp.cliques import (
+    Belief,
+    Elimination,
+    Info,
+    Positions,
+    eliminate,
+    log_integral,
+    pack,
+    settle,
+    split,
+    unpack,
+)
 from streamgp.gp.gaussian import Array
 from streamgp.gp.projections import Projection, project
 from streamgp.models.cpoe.experts_data import Experts, Model
@@ -113,6 +124,12 @@ def upward(
         e = eliminate(K, info, experts.separator_size(cliques[c]))
         messages.up[c] = (pack(e.M), e.eta)
         messages.log_evidence += own.log_density + e.log_z
+        if experts.past is not None and c == 0:
+            past, n_s = experts.past, len(e.M)
+            messages.down[c] = (past.Lam, past.eta)
+            messages.log_evidence += past.log
+            if n_s > 0:
+                messages.log_evidence += log_integral(K[:n_s, :n_s], e.M + unpack(past.Lam), e.eta + past.eta)
         size = K.nbytes
         if own.projection is not None and own.K_xa is not None:
             size += 3 * own.K_xa.nbytes + K.nbytes

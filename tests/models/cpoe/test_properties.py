@@ -10,6 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 from streamgp.gp.kernels import compile_kernel
 from streamgp.gp.projections import APPROXIMATIONS, Approximation
+from streamgp.models.cpoe.graph import parts_of
 from streamgp.models.cpoe.layout import arrange
 from streamgp.models.cpoe.training import Hyper, graph_evidence
 from streamgp.models.experts import CPoERegressor
@@ -136,7 +137,7 @@ def test_gradient_is_the_slope_of_the_evidence(name, rule, gamma):
         predecessors=rule,
         rng=np.random.default_rng(2),
     )
-    evaluate = graph_evidence(layout.experts(X, y, exact=gamma == 1.0), layout.predecessors)
+    evaluate = graph_evidence(layout.experts(X, y, exact=gamma == 1.0), *parts_of(layout.predecessors))
     hyper = Hyper(compile_kernel(KERNELS["sum"]), NOISE, Approximation(name, 0.4))
     t = hyper.vector
     _, gradient = evaluate(hyper)

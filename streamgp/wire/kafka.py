@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, final
@@ -14,6 +13,7 @@ from kafka import errors as kafka_errors
 from streamgp.errors import BrokerUnavailableError, FencedError, LogError, SettingsError
 from streamgp.wire.delivery import Receipt
 from streamgp.wire.kafka_client import NoOffsetError, OffsetGoneError, TruncatedError
+from streamgp.wire.kafka_reach import diagnose, reachable
 from streamgp.wire.kafka_reader import KafkaReader, missing_topic
 from streamgp.wire.kafka_settings import KafkaSettings, Kind, kafka_settings
 from streamgp.wire.kafka_writer import KafkaWriter
@@ -286,7 +286,7 @@ class _Producer:
             try:
                 self._client.partitions_for(topic)
             except kafka_errors.KafkaTimeoutError as error:
-                if _reachable(self._settings):
+                if reachable(self._settings):
                     raise missing_topic(topic) from error
                 raise
         self._topics.add(topic)
@@ -294,8 +294,8 @@ class _Producer:
 
 def _build(kind: Kind, settings: KafkaSettings, **more: Any) -> Any:
     """A client; if it cannot be made nothing of it is left behind."""
-    if not _reachable(settings):  # kafka-python would try for long, and leave a socket behind at each try
-        raise BrokerUnavailableError(_diagnose(settings))
+    if not reachable(settings):  # kafka-python would try for long, and leave a socket behind at each try
+        raise BrokerUnavailableError(diagnose(settings))
     made: list[Any] = []
     failures: list[Exception] = []
 
@@ -315,7 +315,7 @@ def _build(kind: Kind, settings: KafkaSettings, **more: Any) -> Any:
         if isinstance(error, _WRONG):
             raise SettingsError(f"kafka-python refuses its settings: {error}") from error
         if failures:
-            raise BrokerUnavailableError(f"{_diagnose(settings)} ({failures[-1]})") from error
+            raise BrokerUnavailableError(f"{diagnose(settings)} ({failures[-1]})") from error
         if isinstance(error, kafka_errors.KafkaError):
             raise _ours(error, settings) from error
         raise
@@ -364,30 +364,10 @@ def _ours(error: Exception, settings: KafkaSettings, *, final: str | None = None
     if isinstance(error, _DENIED):
         return LogError(f"the broker denies access: {text}")
     if isinstance(error, kafka_errors.KafkaTimeoutError | kafka_errors.KafkaConnectionError):
-        return BrokerUnavailableError(_diagnose(settings))
+        return BrokerUnavailableError(diagnose(settings))
     if final is None or isinstance(error, kafka_errors.RetriableError):
         return BrokerUnavailableError(f"the broker at {settings.broker} refuses for now: {text}")
     return LogError(f"{final}: {text}")
-
-
-def _reachable(settings: KafkaSettings) -> bool:
-    """Whether anybody accepts a connection; behind a proxy only a client can tell."""
-    config = settings.of("admin")
-    if config.get("proxy_url") or config.get("socks5_proxy"):
-        return True
-    for server in config["bootstrap_servers"]:
-        host, _, port = str(server).rpartition(":")
-        with suppress(OSError):
-            socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
-            return True
-    return False
-
-
-def _diagnose(settings: KafkaSettings) -> str:
-    """Why nobody answers, as far as a plain connection tells."""
-    if _reachable(settings):
-        return f"{settings.broker} accepts connections but does not answer in time: do TLS and SASL match its own?"
-    return f"no broker answers at {settings.broker}"
 
 
 def _topic_request(spec: TopicSpec) -> dict[str, Any]:

@@ -21,7 +21,9 @@ SLICE_S = 0.25  # longest wait inside the client, so that a close from elsewhere
 LOOK_S = 1.0  # how often the lag is measured while messages keep coming
 GROWTH_S = 10.0  # how often the number of partitions is compared
 MISSING_S = 3.0  # how long a topic may be missing, for it may just have been made
-ANSWER_S = 5.0  # patience with one question to the broker
+ANSWER_S = 10.0  # patience with one question to the broker
+CLOSE_S = 4.0  # patience with a poll of another thread that does not end, when closing
+CONNECT_S = 20.0  # patience with the first connection, where the caller gave no time of his own
 
 
 def missing_topic(topic: str) -> TopicMissingError:
@@ -115,18 +117,17 @@ class KafkaReader:
             self._tell("offsets of %s were not committed: %s", self._group, error)
 
     def ends(self) -> dict[Partition, int]:
-        deadline = Deadline(self._clock, ANSWER_S)
-        client = self._ready(deadline.left_s())
+        client = self._ready(CONNECT_S)
         if client is None:
             raise BrokerUnavailableError("not connected")
-        return client.bounds(client.assigned(), "latest", deadline.left_s())
+        return client.bounds(client.assigned(), "latest", ANSWER_S)
 
     def close(self) -> None:
         """Within a poll of the same thread (a signal handler) the poll itself does it, at once."""
         self._closing.set()
         if self._poller == threading.get_ident():
             return
-        if self._lock.acquire(timeout=ANSWER_S):
+        if self._lock.acquire(timeout=CLOSE_S):
             try:
                 self._shut()
             finally:

@@ -36,7 +36,7 @@ _DEFAULTS: dict[Kind, dict[str, Any]] = {
         "isolation_level": "read_committed",
         "reconnect_backoff_max_ms": 2_000,
         "metadata_max_age_ms": 60_000,
-        "bootstrap_timeout_ms": 5_000,
+        "bootstrap_timeout_ms": 15_000,
     },
     "producer": {
         "client_id": "streamgp",
@@ -47,9 +47,9 @@ _DEFAULTS: dict[Kind, dict[str, Any]] = {
         "transaction_timeout_ms": 10_000,
         "reconnect_backoff_max_ms": 2_000,
         "metadata_max_age_ms": 60_000,
-        "bootstrap_timeout_ms": 5_000,
+        "bootstrap_timeout_ms": 15_000,
     },
-    "admin": {"client_id": "streamgp", "bootstrap_timeout_ms": 5_000},
+    "admin": {"client_id": "streamgp", "bootstrap_timeout_ms": 15_000},
 }
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from consumers.options import fail, keeping, log_to_stderr, settings_of, shared, with_state
+from consumers.logs import log_to_stderr
+from consumers.options import fail, keeping, settings_of, shared, with_state
 from consumers.processes import serve
 from streamgp.errors import SettingsError
 from streamgp.fusion.attacks import KINDS
@@ -27,6 +28,7 @@ def command(
     settings_file: Path | None,
     state: str | None,
     keys: str | None,
+    health: str | None,
     fresh: bool,
     station: str,
     attack: str | None,
@@ -40,7 +42,7 @@ def command(
     5 s of SIGTERM. Start it before or after the broker, the other agents and the cloud.
     """
     log_to_stderr()
-    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
     if not station.strip():
         fail(SettingsError("--station must not be empty"))
     liar = None

@@ -10,7 +10,8 @@ import msgspec
 from rich.console import Console
 
 from consumers.demo_options import late_of, own_prefix, period_of, unit_of
-from consumers.options import fail, log_to_stderr, settings_of, shared
+from consumers.logs import log_to_stderr
+from consumers.options import fail, settings_of, shared
 from producers.datasets import NAMES, observations
 from streamgp.demo.picture import draw
 from streamgp.demo.plan import Plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,9 +43,15 @@ def shared(command: F) -> F:
 
 
 def keeping(command: F) -> F:
-    """The options ``--state``, ``--fresh`` and ``--keys`` of a role whose state is kept and that signs."""
+    """The options of a role whose state is kept: ``--state``, ``--fresh``, ``--keys`` and ``--health``."""
     for option in (
         click.option("--fresh", is_flag=True, help="Begin anew, though there is a state: everything is learned again."),
+        click.option(
+            "--health",
+            metavar="HOST:PORT",
+            envvar="STREAMGP_HEALTH",
+            help="Serve /healthz and Prometheus' /metrics there.  [default: not served]",
+        ),
         click.option(
             "--keys",
             metavar="DIR",
@@ -65,8 +70,10 @@ def keeping(command: F) -> F:
     return command
 
 
-def with_state(settings: Settings, state: str | None, keys: str | None) -> Settings:
-    """The settings, with the options ``--state`` and ``--keys`` put over them."""
+def with_state(settings: Settings, state: str | None, keys: str | None, health: str | None) -> Settings:
+    """The settings, with the options ``--state``, ``--keys`` and ``--health`` put over them."""
+    if health is not None:
+        settings = replace(settings, health=replace(settings.health, listen=health))
     if state is not None:
         settings = replace(settings, keep=replace(settings.keep, state=state))
     return settings if keys is None else replace(settings, signing=replace(settings.signing, keys=keys))
@@ -96,9 +103,3 @@ def fail(error: StreamGPError) -> NoReturn:
     """Say what is wrong in one line and end with the code of its kind."""
     click.echo(f"error: {error}", err=True)
     sys.exit(next((code for kind, code in EXIT.items() if isinstance(error, kind)), 1))
-
-
-def log_to_stderr(level: str = "INFO") -> None:
-    """Log lines to standard error; standard output is for results."""
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("kafka").setLevel(logging.WARNING)

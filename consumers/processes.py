@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
+from consumers.logs import log_to_stderr
 from consumers.options import create_command, fail, needs_broker
 from streamgp.errors import StreamGPError
+from streamgp.roles.health import Health, HealthServer
 from streamgp.roles.identity import make_gate, signs
 from streamgp.roles.kept import Kept, KeptRole, Place
 from streamgp.roles.loop import stopping
 from streamgp.roles.settings import Settings
 from streamgp.roles.stores import make_store
 from streamgp.roles.wiring import Kind, subscriptions
-from streamgp.wire.clock import SystemClock
+from streamgp.wire.clock import Clock, SystemClock
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.topics import preflight, topic_plan
+
+
+@contextmanager
+def serving(kept: Kept, settings: Settings, clock: Clock) -> Iterator[None]:
+    """Health and metrics, where the settings say so, as long as this lasts."""
+    if settings.health.listen is None:
+        yield
+        return
+    server = HealthServer(Health(kept, settings.health, clock), settings.health.listen)
+    click.echo(f"{kept.place.role}: health and metrics on http://{server.address}/", err=True)
+    try:
+        yield
+    finally:
+        server.close()
 
 
 def serve(
@@ -38,6 +56,8 @@ def serve(
         Begin anew, though there was a state.
     """
     name, keep = ".".join(filter(None, (kind, station))), settings.keep
+    if settings.health.log == "json":
+        log_to_stderr(form="json")
     clock, log = SystemClock(), KafkaLog(needs_broker(settings), settings.kafka)
     reads = tuple(subscriptions(kind, settings, station=station, also=also))
     place = Place(name, settings.prefix, reads, frozenset({settings.topic("queries"), settings.topic("progress")}))
@@ -56,7 +76,8 @@ def serve(
                 f"{keep.commit_interval_s:g} s, signing {'on' if signs(settings) else 'off'}",
                 err=True,
             )
-            kept.run()
+            with serving(kept, settings, clock):
+                kept.run()
     except StreamGPError as error:
         fail(error)
     finally:

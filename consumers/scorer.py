@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from consumers.options import keeping, log_to_stderr, settings_of, shared, with_state
+from consumers.logs import log_to_stderr
+from consumers.options import keeping, settings_of, shared, with_state
 from consumers.processes import serve
 from streamgp.roles.scorer import ScorerRole
 
@@ -15,14 +16,20 @@ from streamgp.roles.scorer import ScorerRole
 @shared
 @keeping
 def command(
-    broker: str | None, prefix: str | None, settings_file: Path | None, state: str | None, keys: str | None, fresh: bool
+    broker: str | None,
+    prefix: str | None,
+    settings_file: Path | None,
+    state: str | None,
+    keys: str | None,
+    health: str | None,
+    fresh: bool,
 ) -> None:
     """Score every method's forecasts once the truth is known: error, NLPD, CRPS and 90% coverage.
 
     Persistence is among the methods. Stops within 5 s of SIGTERM.
     """
     log_to_stderr()
-    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
     serve("scorer", ScorerRole(settings), settings, fresh=fresh)
 
 

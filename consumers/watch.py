@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from consumers.options import create_command, fail, log_to_stderr, needs_broker, settings_of, shared
+from consumers.logs import log_to_stderr
+from consumers.options import create_command, fail, needs_broker, settings_of, shared
 from streamgp.errors import StreamGPError
 from streamgp.roles.loop import stopping
 from streamgp.roles.watch import watch

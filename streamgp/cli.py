@@ -18,6 +18,7 @@ COMMANDS = {
     "watch": ("consumers.watch", "Show forecasts and running scores as they come."),
     "topics": ("consumers.topics", "Make and list the topics."),
     "keys": ("consumers.keys", "Make, list, replace and revoke the keys that records are signed with."),
+    "dead-letters": ("consumers.dead_letters", "List what was refused and why, and write it once more."),
     "experiment": ("streamgp.experiments.command", "Run a study of one of the papers."),
 }
 

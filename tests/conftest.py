@@ -69,3 +69,9 @@ def garbage_collected() -> Iterator[None]:
     """What a test leaves to the garbage collector is collected within it, so that no other test is blamed."""
     yield
     gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Roles that are started without --state keep theirs here, not in the home of whoever runs the tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))

@@ -161,6 +161,7 @@ class CloudRole:
         for closed in self._windows.close(now_s):
             forecast = fuse(closed, self._settings.cloud)
             self.counts[f"forecast {forecast.status}"] += 1
+            self.counts.update(f"trimmed: {name}" for name in forecast.trimmed)
             try:
                 value = encode(forecast)
             except EncodeError as error:
@@ -183,6 +184,10 @@ class CloudRole:
 
     def stop(self, now_s: float) -> list[Outgoing]:
         return []
+
+    def vitals(self) -> dict[str, float]:
+        """What health tells of the cloud."""
+        return {"windows_open": float(self._windows.filling), "agents": float(len(self._windows.expected()))}
 
     def state(self) -> dict[str, Any]:
         """All that a twin needs to go on from here."""

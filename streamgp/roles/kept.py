@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
@@ -29,6 +30,12 @@ SHARE = 0.05
 
 class KeptRole(Role, Protocol):
     """A role that can say all that it knows."""
+
+    counts: Counter[str]
+    """What has happened, by name; ``refused: REASON`` and ``trimmed: AGENT`` among them."""
+
+    def vitals(self) -> dict[str, float]:
+        """Numbers as of now: ``held`` is how much it has read and not yet worked on."""
 
     def state(self) -> dict[str, Any]:
         """All that a twin needs to go on from here."""
@@ -95,6 +102,8 @@ class Kept:
         self.number = 0
         self.snapshot_s: float | None = None
         self.committed_s: float | None = None
+        self.started_s: float | None = None
+        self.answered_ms: int | None = None
         self.stepped_s = clock.monotonic_s()
         self.differs = 0
         self.reader: Reader = log.reader(place.reads)
@@ -150,6 +159,7 @@ class Kept:
             self._go_on(base, head or 0)
         self.reader.seek(self._positions)
         self._call("start")
+        self.started_s = self.stepped_s = self._clock.monotonic_s()
 
     def _newest_good(self, kept: list[tuple[int, bytes]]) -> dict[str, Any] | None:
         for number, data in kept:
@@ -301,6 +311,8 @@ class Kept:
 
     def _take(self, out: list[Outgoing], now_s: float, *, anything: bool) -> None:
         self._crc = crc_of(out, self._crc)
+        if out:
+            self.answered_ms = self._clock.now_ms()
         at_once = [o for o in out if o.topic in self.place.at_once]
         self._commits.write_at_once(at_once, self.gate)
         self._outputs += [o for o in out if o.topic not in self.place.at_once]

@@ -278,6 +278,10 @@ class ScorerRole:
     def stop(self, now_s: float) -> list[Outgoing]:
         return []
 
+    def vitals(self) -> dict[str, float]:
+        """What health tells of the scorer."""
+        return {"unscored": float(len(self._by_query)), "stations": float(len(self._stations))}
+
     # -- the state
 
     def state(self) -> dict[str, Any]:

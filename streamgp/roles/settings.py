@@ -108,6 +108,23 @@ class SigningSettings(_Section, frozen=True, kw_only=True):
     """Longest time between signing and writing; what is older is stale."""
 
 
+class HealthSettings(_Section, frozen=True, kw_only=True):
+    """Where health and metrics are served, when a role counts as ill, and how log lines look."""
+
+    listen: str | None = None
+    """``HOST:PORT`` of /healthz and /metrics; default: not served."""
+    stuck_s: float = 30.0
+    """A loop that has not turned, or a broker that has not been there, for so long is unhealthy."""
+    stalled_s: float = 120.0
+    """So is a role that has work waiting and has done none of it for so long."""
+    starting_s: float = 300.0
+    """How long the restoring of a state may take."""
+    behind: int = 1_000
+    """Messages waiting from which on the status is ``behind``; it is healthy, and it says so."""
+    log: Literal["text", "json"] = "text"
+    """Form of the log lines."""
+
+
 class Settings(_Section, frozen=True, kw_only=True):
     """All settings of a process. A role runs on ``Settings()`` alone."""
 
@@ -122,6 +139,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     scorer: ScorerSettings = ScorerSettings()
     keep: KeepSettings = KeepSettings()
     signing: SigningSettings = SigningSettings()
+    health: HealthSettings = HealthSettings()
     door: dict[str, Any] = {}
     """Checks on the way in (see :class:`streamgp.roles.door.DoorSettings` for the keys)."""
     kafka: dict[str, Any] = {}
@@ -198,6 +216,10 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (cloud.min_answers < 1, "cloud.min_answers must be at least 1"),
         (cloud.patience < 1, "cloud.patience must be at least 1"),
         (not 0 < settings.scorer.band < 1, "scorer.band must be in (0, 1)"),
+        (
+            min(settings.health.stuck_s, settings.health.stalled_s, settings.health.starting_s) <= 0,
+            "health: a time must be positive",
+        ),
         (settings.signing.max_delay_s <= 0, "signing.max_delay_s must be positive"),
         (settings.keep.commit_interval_s < 0, "keep.commit_interval_s must not be negative"),
         (

@@ -135,6 +135,16 @@ class AgentRole:
         self._promise(self.agent.last_ms, "gone")
         return self._take()
 
+    def vitals(self) -> dict[str, float]:
+        """What health tells of a station."""
+        last = self.agent.last_ms
+        told = {
+            "held": float(self._merge.waiting),
+            "open_questions": float(len(self._open)),
+            "peers": float(len(self._merge.peers())),
+        }
+        return told if last is None else {**told, "last_learned_ms": float(last)}
+
     # -- the state
 
     def state(self) -> dict[str, Any]:

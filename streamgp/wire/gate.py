@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol, final
 
@@ -13,6 +14,8 @@ class Gate(Protocol):
 
     sequence: int
     """The last number that was signed."""
+    counts: Counter[str]
+    """What was refused, by reason."""
 
     def check(self, message: Message) -> Outgoing | None:
         """None: it may pass, and is noted. Else the dead letter that says why not."""
@@ -36,6 +39,7 @@ class OpenGate:
 
     def __init__(self) -> None:
         self.sequence = 0
+        self.counts: Counter[str] = Counter()
 
     def check(self, message: Message) -> Outgoing | None:
         return None

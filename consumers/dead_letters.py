@@ -1,0 +1,163 @@
+"""``streamgp dead-letters``: what was refused, why, and the same records once more."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from consumers.options import fail, needs_broker, settings_of, shared
+from streamgp.errors import DecodeError, StreamGPError
+from streamgp.roles.settings import Settings
+from streamgp.wire.clock import SystemClock
+from streamgp.wire.deadletter import DeadLetter, read_dead_letter
+from streamgp.wire.journal import read_all
+from streamgp.wire.kafka import KafkaLog
+from streamgp.wire.log import Log, Message, Outgoing, Subscription
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _choosing(command: F) -> F:
+    """Which letters: all filters that are given must hold."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there."),
+        click.option("--topic", metavar="SUFFIX", help="Only records of this topic, e.g. observations."),
+        click.option("--reason", metavar="TEXT", help="Only where the reason holds this text."),
+        click.option("--station", metavar="NAME", help="Only letters of this station, or refused by it."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group("dead-letters")
+def command() -> None:
+    """List what was refused, with where it came from and why, and write records once more."""
+
+
+@command.command("list")
+@shared
+@_choosing
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Show the newest so many.")
+@click.pass_obj
+def show(
+    log: Log | None, /, broker: str | None, prefix: str | None, settings_file: Path | None, limit: int, **given: Any
+) -> None:
+    """Count refused records by reason, and show the newest."""
+    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    try:
+        found = list(_chosen(log or KafkaLog(needs_broker(settings), settings.kafka), settings, given))
+    except StreamGPError as error:
+        fail(error)
+    counts = Counter(kind_of(letter) for _, letter in found)
+    newest = sorted(found, key=lambda pair: pair[0].timestamp_ms)[-limit:]
+    if given["as_json"]:
+        rows = [_row(message, letter) for message, letter in newest]
+        click.echo(json.dumps({"total": len(found), "reasons": dict(counts.most_common()), "letters": rows}))
+        return
+    for reason, count in counts.most_common():
+        click.echo(f"{count:8d}  {reason}")
+    for message, letter in newest:
+        field = f" ({letter.field})" if letter.field else ""
+        value = (letter.value or b"").decode("utf-8", "replace")
+        click.echo(
+            f"{message.key}  {letter.topic}[{letter.partition}]@{letter.offset}  {letter.reason}{field}  {value[:120]}"
+        )
+    if not found:
+        click.echo("no dead letters")
+
+
+@command.command("replay")
+@shared
+@_choosing
+@click.option("--dry-run", is_flag=True, help="Only say how many there are.")
+@click.pass_obj
+def replay(
+    log: Log | None, /, broker: str | None, prefix: str | None, settings_file: Path | None, dry_run: bool, **given: Any
+) -> None:
+    """Write refused records to their topics once more, in the order in which they were refused.
+
+    For when the cause is mended: a setting of the door, an older release. What is refused again becomes a dead
+    letter again; what was learned meanwhile is refused as a duplicate, so a second replay does no harm. A record
+    that was refused for its signature stays refused.
+    """
+    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    written, cannot = 0, Counter[str]()
+    try:
+        log = log or KafkaLog(needs_broker(settings), settings.kafka)
+        again: list[Outgoing] = []
+        for _, letter in sorted(_chosen(log, settings, given), key=lambda pair: pair[0].timestamp_ms):
+            try:
+                again.append(letter.again())
+            except ValueError as error:
+                cannot[str(error)] += 1
+        if again and not dry_run:
+            writer = log.writer()
+            writer.write(again)
+            writer.flush(60.0)
+            written = writer.stats.acknowledged
+            writer.close()
+    except StreamGPError as error:
+        fail(error)
+    if given["as_json"]:
+        click.echo(json.dumps({"found": len(again), "written": written, "cannot": dict(cannot)}))
+        return
+    click.echo(f"{len(again)} found, {written} written")
+    for reason, count in cannot.items():
+        click.echo(f"{count} not: {reason}")
+
+
+def _chosen(log: Log, settings: Settings, given: dict[str, Any]) -> Iterator[tuple[Message, DeadLetter]]:
+    reader = log.reader([Subscription(settings.topic("dead-letter"))])
+    try:
+        messages = read_all(reader, SystemClock())
+    finally:
+        reader.close()
+    for message in messages:
+        try:
+            letter = read_dead_letter(message)
+        except DecodeError:
+            continue  # no letter of ours
+        wanted = (
+            given["station"] in (None, message.key, letter.key)
+            and (given["reason"] or "") in letter.reason
+            and (given["topic"] is None or letter.topic == settings.topic(given["topic"]))
+        )
+        if wanted:
+            yield message, letter
+
+
+def kind_of(letter: DeadLetter) -> str:
+    """The reason without what differs from record to record: numbers, and what follows a colon.
+
+    Examples
+    --------
+    >>> kind_of(DeadLetter(topic="t", partition=0, offset=0, key=None, value=None, reason="clock ahead by 24 h"))
+    'clock ahead'
+    """
+    words = []
+    for word in letter.reason.split(":")[0].split():
+        if word == "by" or any(c.isdigit() for c in word):
+            break
+        words.append(word)
+    head = " ".join(words) or letter.reason
+    return f"{head}: {letter.reason.partition(': ')[2]}" if head == "refused" else head
+
+
+def _row(message: Message, letter: DeadLetter) -> dict[str, Any]:
+    value = letter.value or b""
+    try:
+        shown = {"value": value.decode()}
+    except UnicodeDecodeError:
+        shown = {"value_base64": base64.b64encode(value).decode()}
+    origin = {"topic": letter.topic, "partition": letter.partition, "offset": letter.offset, "key": letter.key}
+    return {"by": message.key, **origin, "reason": letter.reason, "field": letter.field, **shown}
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m consumers.dead_letters")

@@ -1,0 +1,204 @@
+"""How a role is: a verdict for whoever supervises it, and metrics for whoever looks at it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from streamgp.errors import SettingsError
+from streamgp.roles.kept import Kept
+from streamgp.roles.settings import HealthSettings
+from streamgp.wire.clock import Clock
+
+_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@final
+class Health:
+    """Judges a role by what it does, not by whether it lives.
+
+    ``starting``, ``ok`` and ``behind`` are healthy; ``stuck`` (its loop does not turn), ``disconnected`` and
+    ``stalled`` (there is work, and none of it is done) are not.
+
+    Parameters
+    ----------
+    kept
+        The role as it runs in another thread; it is only looked at.
+    settings
+        After how long which verdict.
+    """
+
+    def __init__(self, kept: Kept, settings: HealthSettings, clock: Clock) -> None:
+        self._kept = kept
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
+        self._moved_s = self._connected_s = self._born_s = clock.monotonic_s()
+
+    def lag(self) -> int | None:
+        """Messages that wait at the broker or in the role's own hands; None while it is not known."""
+        behind = self._kept.reader.stats.behind
+        return None if behind is None else behind + int(self._vitals().get("held", 0))
+
+    def _vitals(self) -> dict[str, float]:
+        """Those of the role, which goes on working meanwhile."""
+        for _ in range(5):
+            try:
+                return dict(self._kept.role.vitals())
+            except RuntimeError:  # a dict of its changed size
+                continue
+        return {}
+
+    def verdict(self) -> tuple[str, bool]:
+        """A word for it, and whether that is healthy."""
+        with self._lock:
+            return self._verdict(self._clock.monotonic_s())
+
+    def _verdict(self, now_s: float) -> tuple[str, bool]:
+        kept, limits = self._kept, self._settings
+        self._look(now_s)
+        if kept.started_s is None:
+            return "starting", now_s - self._born_s < limits.starting_s
+        if now_s - kept.stepped_s >= limits.stuck_s:
+            return "stuck", False
+        if now_s - self._connected_s >= limits.stuck_s:
+            return "disconnected", False
+        lag = self.lag()
+        if lag and now_s - self._moved_s >= limits.stalled_s:
+            return "stalled", False
+        return ("behind" if lag is not None and lag >= limits.behind else "ok"), True
+
+    def _look(self, now_s: float) -> None:
+        """Note when it was last seen to move, and to be connected."""
+        kept = self._kept
+        seen = (kept.reader.stats.messages, kept.number, int(self._vitals().get("held", 0)))
+        if seen != self._seen or not self.lag():
+            self._seen, self._moved_s = seen, now_s
+        if kept.reader.stats.connected:
+            self._connected_s = now_s
+
+    def report(self) -> dict[str, Any]:
+        """The verdict and the numbers behind it, as /healthz tells them."""
+        status, healthy = self.verdict()
+        return {"role": self._kept.place.role, "status": status, "healthy": healthy, **self.gauges()}
+
+    def gauges(self) -> dict[str, float]:
+        """Numbers as of now; those that are not known are left out."""
+        kept, now_s, now_ms = self._kept, self._clock.monotonic_s(), self._clock.now_ms()
+        vitals = self._vitals()
+        learned_ms = vitals.pop("last_learned_ms", None)
+        found: dict[str, float | None] = {
+            "lag": self.lag(),
+            "data_age_s": None if learned_ms is None else (now_ms - learned_ms) / 1000.0,
+            "last_learned_s": None if learned_ms is None else learned_ms / 1000.0,
+            "last_answered_s": None if kept.answered_ms is None else kept.answered_ms / 1000.0,
+            "snapshot_age_s": None if kept.snapshot_s is None else now_s - kept.snapshot_s,
+            "commit_age_s": None if kept.committed_s is None else now_s - kept.committed_s,
+            "step_age_s": now_s - kept.stepped_s,
+            "commits": kept.number,
+            "connected": float(kept.reader.stats.connected),
+            "lost": sum(kept.reader.stats.lost.values()),
+            "replay_differs": kept.differs,
+            **vitals,
+        }
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+    def counts(self) -> dict[str, Mapping[str, int]]:
+        """Counters by kind and by what they count: dead letters and refusals by reason, trims by agent, all else."""
+        kinds: dict[str, dict[str, int]] = {"dead_letters": {}, "trims": {}, "refusals": {}, "events": {}}
+        for name, count in dict(self._kept.role.counts).items():
+            kind, _, detail = name.partition(": ")
+            place = {"refused": "dead_letters", "trimmed": "trims"}.get(kind, "events")
+            kinds[place][detail if place != "events" else name] = count
+        kinds["refusals"] = dict(self._kept.gate.counts)
+        return dict(kinds)
+
+    def collect(self) -> Iterator[Metric]:
+        """For prometheus-client: all of it, with the role as a label."""
+        role = self._kept.place.role
+        up = GaugeMetricFamily("streamgp_healthy", "1 if the role does what it should", labels=["role", "status"])
+        status, healthy = self.verdict()
+        up.add_metric([role, status], float(healthy))
+        yield up
+        for name, value in self.gauges().items():
+            name = name.removesuffix("_s") + "_seconds" if name.endswith("_s") else name
+            gauge = GaugeMetricFamily(f"streamgp_{name}", _HELP.get(name, name.replace("_", " ")), labels=["role"])
+            gauge.add_metric([role], value)
+            yield gauge
+        for kind, counts in self.counts().items():
+            counter = CounterMetricFamily(f"streamgp_{kind}", _HELP[kind], labels=["role", "what"])
+            for what, count in counts.items():
+                counter.add_metric([role, what[:120]], count)
+            yield counter
+
+
+_HELP = {
+    "dead_letters": "Records refused to the dead letter, by reason",
+    "trims": "Forecasts in which an agent was cut, by agent",
+    "refusals": "Records refused for their signature, by reason",
+    "events": "Everything else that the role counts",
+    "lag": "Messages that wait at the broker or in the role's hands",
+    "data_age_seconds": "Age of the last reading learned, by event time",
+    "lost": "Messages that retention removed before they were read",
+    "snapshot_age_seconds": "Since the last snapshot was written",
+}
+
+
+@final
+class HealthServer:
+    """Serves ``/metrics`` and ``/healthz`` (200, or 503 with the same body) until it is closed.
+
+    Raises
+    ------
+    SettingsError
+        If the address is none, or in use.
+    """
+
+    def __init__(self, health: Health, listen: str) -> None:
+        host, _, port = listen.rpartition(":")
+        if not host or not port.isdigit():
+            raise SettingsError(f"health.listen must be HOST:PORT, not {listen!r}")
+        registry = CollectorRegistry()
+        registry.register(health)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path.split("?")[0] == "/healthz":
+                    report = health.report()
+                    self._answer(200 if report["healthy"] else 503, json.dumps(report).encode(), "application/json")
+                elif self.path.split("?")[0] == "/metrics":
+                    self._answer(200, generate_latest(registry), _TYPE)
+                else:
+                    self._answer(404, b"/metrics or /healthz\n", "text/plain")
+
+            def _answer(self, code: int, body: bytes, kind: str) -> None:
+                self.send_response(code)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """A line a scrape would be a line without bound."""
+
+        try:
+            self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
+        except (OSError, OverflowError) as error:
+            raise SettingsError(f"health.listen {listen}: {error}") from error
+        self._server.daemon_threads = True
+        self.address = f"{host}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="health", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._thread.join(2.0)
+        self._server.server_close()

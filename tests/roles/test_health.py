@@ -1,0 +1,127 @@
+"""Healthy is what does its work; alive and doing nothing is not."""
+
+from __future__ import annotations
+
+import json
+import math
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from streamgp.errors import SettingsError
+from streamgp.roles.health import Health, HealthServer
+from streamgp.roles.settings import HealthSettings
+from streamgp.wire.memory import MemoryLog
+from streamgp.wire.records import Observation
+from tests.flow.network import HOUR, Network, observations, settings_of
+
+LIMITS = HealthSettings(stuck_s=30.0, stalled_s=120.0, behind=1_000)
+SENT = observations(20)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Network:
+    network = Network(tmp_path, settings_of())
+    network.send(SENT)
+    network.run()
+    return network
+
+
+def health_of(network: Network, name: str) -> Health:
+    return Health(network.kept[name], LIMITS, network.clock)
+
+
+def test_a_role_that_has_done_its_work_is_well(network: Network) -> None:
+    for name in network.names():
+        health = health_of(network, name)
+        assert health.verdict() == ("ok", True)
+        assert health.gauges()["lag"] == 0
+    agent = health_of(network, "agent.A").gauges()
+    assert agent["last_learned_s"] == 19 * HOUR / 1000
+    assert agent["data_age_s"] == network.clock.now_ms() / 1000 - 19 * HOUR / 1000
+    assert agent["snapshot_age_s"] < 5.0
+    assert agent["commits"] > 3
+    assert health_of(network, "cloud").gauges()["windows_open"] == 0
+
+
+def test_a_loop_that_does_not_turn_is_stuck(network: Network) -> None:
+    """R04."""
+    health = health_of(network, "agent.A")
+    network.clock.advance(29.0)
+    assert health.verdict() == ("ok", True)
+    network.clock.advance(2.0)
+    assert health.verdict() == ("stuck", False)
+
+
+def test_an_agent_far_behind_says_so_and_is_well_while_it_works(network: Network) -> None:
+    """R32, C47: lag and the age of its data; 10,000 behind."""
+    far = [Observation(station="A", time_ms=t * HOUR, y=math.sin(t)) for t in range(20, 10_020)]
+    network.send(far)
+    network.step("agent.A")
+    health = health_of(network, "agent.A")
+    assert health.verdict() == ("behind", True)
+    assert health.gauges()["lag"] > 9_000
+
+
+def test_work_that_waits_and_is_not_done_is_a_stall(network: Network) -> None:
+    """R04, R32: the reader reads nothing though there is something: alive and doing nothing."""
+    health = health_of(network, "agent.A")
+    kept = network.kept["agent.A"]
+    kept.reader.stats.behind = 7
+    assert health.verdict() == ("ok", True)
+    for _ in range(5):
+        network.clock.advance(25.0)
+        kept.stepped_s = network.clock.monotonic_s()
+        verdict = health.verdict()
+    assert verdict == ("stalled", False)
+
+
+def test_a_broker_that_is_away_is_told(network: Network) -> None:
+    health = health_of(network, "cloud")
+    assert isinstance(network.log, MemoryLog)
+    network.log.available = False
+    for _ in range(4):
+        network.clock.advance(10.0)
+        network.step("cloud")
+        verdict = health.verdict()
+    assert verdict == ("disconnected", False)
+    network.log.available = True
+    network.step("cloud")
+    assert health.verdict() == ("ok", True)
+
+
+def get(address: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_metrics_and_health_over_http(network: Network) -> None:
+    network.roles["cloud"].counts.update({"refused: not finite": 3, "trimmed: B": 2})
+    server = HealthServer(health_of(network, "cloud"), "127.0.0.1:0")
+    try:
+        code, body = get(f"http://{server.address}/healthz")
+        assert (code, json.loads(body)["status"]) == (200, "ok")
+        _, text = get(f"http://{server.address}/metrics")
+        assert 'streamgp_dead_letters_total{role="cloud",what="not finite"} 3.0' in text
+        assert 'streamgp_trims_total{role="cloud",what="B"} 2.0' in text
+        assert 'streamgp_lag{role="cloud"} 0.0' in text
+        assert 'streamgp_healthy{role="cloud",status="ok"} 1.0' in text
+        assert get(f"http://{server.address}/")[0] == 404
+        network.clock.advance(60.0)
+        code, body = get(f"http://{server.address}/healthz")
+        assert (code, json.loads(body)["status"]) == (503, "stuck")
+        with pytest.raises(SettingsError, match=r"in use|already"):
+            HealthServer(health_of(network, "cloud"), server.address)
+    finally:
+        server.close()
+
+
+def test_an_address_that_is_none_is_refused(network: Network) -> None:
+    with pytest.raises(SettingsError, match="HOST:PORT"):
+        HealthServer(health_of(network, "cloud"), "9464")

@@ -45,6 +45,17 @@ class Delivery:
         Measures the deadlines.
     timeout_s
         How long a record may find no broker before it counts as failed.
+
+    Examples
+    --------
+    >>> from streamgp.wire.clock import ManualClock
+    >>> clock = ManualClock()
+    >>> delivery = Delivery(clock, 30.0)
+    >>> delivery.accept([Outgoing("t", "A", b"1")])
+    >>> clock.advance(31.0)
+    >>> delivery.expire("nobody came")
+    >>> delivery.pending, delivery.stats.failed, dict(delivery.stats.reasons)
+    (0, 1, {'nobody came': 1})
     """
 
     def __init__(self, clock: Clock, timeout_s: float) -> None:

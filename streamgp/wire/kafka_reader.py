@@ -45,6 +45,16 @@ class KafkaReader:
     ----------
     make
         Makes a client, in a thread of its own; raises BrokerUnavailableError while nobody answers.
+
+    Examples
+    --------
+    Nobody is there yet, and that is no error:
+
+    >>> from streamgp.wire.kafka import KafkaLog
+    >>> reader = KafkaLog("127.0.0.1:1").reader([Subscription("streamgp.queries")], group="g")
+    >>> reader.poll(0.0), reader.stats.connected, reader.stats.behind
+    ([], False, None)
+    >>> reader.close()
     """
 
     def __init__(

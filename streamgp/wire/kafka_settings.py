@@ -66,6 +66,11 @@ class KafkaSettings:
         kafka-python's settings of that client, on top of this package's defaults.
     start
         Where a new group begins, from ``auto_offset_reset``; None leaves it to the reader.
+
+    Examples
+    --------
+    >>> KafkaSettings("a:9092,b:9092", producer={"linger_ms": 5}).of("producer")["bootstrap_servers"]
+    ['a:9092', 'b:9092']
     """
 
     broker: str

@@ -50,6 +50,16 @@ class KafkaWriter:
         Whether the client writes in transactions, and as whom.
     delivery_timeout_s, transaction_timeout_s
         How long a record may be on its way, how long a transaction may be open.
+
+    Examples
+    --------
+    >>> from streamgp.wire.kafka import KafkaLog
+    >>> writer = KafkaLog("127.0.0.1:1", {"producer": {"delivery_timeout_ms": 50}}).writer()
+    >>> writer.write([Outgoing("streamgp.scores", "Dublin", b"{}")])
+    >>> writer.flush(5.0)
+    Traceback (most recent call last):
+    streamgp.errors.DeliveryError: 1 record was not confirmed: no broker answered in time
+    >>> writer.close()
     """
 
     def __init__(

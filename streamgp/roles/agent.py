@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from streamgp.errors import CheckpointError
 from streamgp.fusion.choose import choose
@@ -50,6 +50,7 @@ class Agent:
         self._asked: OrderedDict[str, tuple[Query, Gaussian]] = OrderedDict()
         self._standing: OrderedDict[int, tuple[float, float]] = OrderedDict()
         self._innovation: float | None = None
+        self._last_asked: str | UnsetType = UNSET
 
     @property
     def last_ms(self) -> int | None:
@@ -126,6 +127,8 @@ class Agent:
                 innovation=self._innovation if horizon == 1 else None,
             )
             queries.append(query)
+        if queries:
+            self._last_asked = queries[-1].id
         return queries
 
     # -- line 5: answer
@@ -189,6 +192,7 @@ class Agent:
             noise_variance=noise,
             learned=self.model.learned,
             abstained=UNSET if reason is None else reason,
+            asked=self._last_asked,
         )
 
     # -- line 8: choose

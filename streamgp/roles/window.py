@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from msgspec import UnsetType
+
 from streamgp.roles.plain import records_in, records_out, restoring
 from streamgp.wire.records import Prediction, Query
 
@@ -37,6 +39,11 @@ class Closed:
 class Windows:
     """All open windows of a cloud.
 
+    Windows of stations close in event-time order: one waits until every earlier one is closed, and until the
+    queries that its answers say were asked before them have been read. What the cloud learns from window to window
+    then depends on the records alone, not on how they were carried. A deadline ends every wait. A question from
+    outside neither waits for earlier ones nor holds later ones back.
+
     Parameters
     ----------
     deadline_s
@@ -50,7 +57,7 @@ class Windows:
     --------
     >>> windows = Windows(deadline_s=10.0, patience=3)
     >>> windows.join("A")
-    >>> windows.open(Query(id="q", time_ms=0, target_ms=1, points=((0.0,),)), now_s=0.0)
+    >>> windows.open(Query(id="q", station="A", time_ms=0, target_ms=1, points=((0.0,),)), now_s=0.0)
     >>> windows.add(Prediction(query_id="q", agent="A", time_ms=0, mean=(0.0,), variance=(1.0,),
     ...                        noise_variance=(0.1,), learned=1), now_s=0.0)
     >>> [c.query.id for c in windows.close(now_s=0.0)]
@@ -64,7 +71,7 @@ class Windows:
         self._open: OrderedDict[str, Window] = OrderedDict()
         self._early: OrderedDict[str, dict[str, Prediction]] = OrderedDict()
         self._closed: OrderedDict[str, None] = OrderedDict()
-        self._touched: set[str] = set()
+        self._touched = False
         self._missed: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
 
@@ -77,7 +84,7 @@ class Windows:
     def leave(self, agent: str) -> None:
         """The agent has left: nobody waits for it, its answers still count."""
         if self._missed.pop(agent, None) is not None:
-            self._touched.update(self._open)
+            self._touched = True
 
     def knows(self, agent: str) -> bool:
         """Whether the agent has joined, and not left."""
@@ -97,7 +104,7 @@ class Windows:
         window = Window(query, now_s)
         window.answers.update(self._early.pop(query.id, {}))
         self._open[query.id] = window
-        self._touched.add(query.id)
+        self._touched = True
 
     def add(self, prediction: Prediction, now_s: float) -> None:
         """An answer: the first of each agent counts; late, repeated and unasked ones are counted by name."""
@@ -110,8 +117,8 @@ class Windows:
             self.counts["answer twice"] += 1
             return
         answers[prediction.agent] = prediction
-        self._touched.add(prediction.query_id)
-        if self._missed.get(prediction.agent):
+        self._touched = True
+        if self._missed.get(prediction.agent) and self._seen(prediction.asked):
             self._missed[prediction.agent] = 0
 
     def _early_answers(self, query_id: str) -> dict[str, Prediction]:
@@ -125,21 +132,32 @@ class Windows:
     # -- what goes out
 
     def close(self, now_s: float) -> list[Closed]:
-        """The windows that are done now, in the order in which their queries were read.
+        """The windows that are done now, oldest event time first.
 
         While no agent is known a window stays open until its deadline.
         """
         done: list[Closed] = []
-        while True:
-            expected = self.expected()
-            touched = [i for i in self._open if i in self._touched] if expected else []
-            due = [i for i in touched if expected <= self._open[i].answers.keys()]
-            self._touched.clear()
-            for query_id in sorted({*due, *self._overdue(now_s)}, key=self._order):
+        overdue = set(self._overdue(now_s))
+        if not (self._touched or overdue):
+            return done
+        self._touched = False
+        held_ms: int | None = None  # event time of the oldest window that is not done
+        for query_id in sorted(self._open, key=self._order):
+            query, expected = self._open[query_id].query, self.expected()
+            held = held_ms is not None and query.station is not None and query.time_ms > held_ms
+            if query_id in overdue or (not held and expected and not self._waits_for(query_id, expected)):
                 done.append(self._finish(query_id, expected))
-            if self.expected() == expected:
-                return done
-            self._touched.update(self._open)  # fewer are waited for now: others may be complete
+            elif query.station is not None and held_ms is None:
+                held_ms = query.time_ms
+        return done
+
+    def _waits_for(self, query_id: str, expected: frozenset[str]) -> list[str]:
+        """Agents whose answer, or a query that their answer says came before it, is not here yet."""
+        answers = self._open[query_id].answers
+        return [a for a in sorted(expected) if a not in answers or not self._seen(answers[a].asked)]
+
+    def _seen(self, query_id: str | UnsetType) -> bool:
+        return isinstance(query_id, UnsetType) or query_id in self._open or query_id in self._closed
 
     def _overdue(self, now_s: float) -> list[str]:
         overdue: list[str] = []
@@ -149,21 +167,21 @@ class Windows:
             overdue.append(query_id)
         return overdue
 
-    def _order(self, query_id: str) -> tuple[float, int, str]:
-        window = self._open[query_id]
-        return window.opened_s, window.query.time_ms, query_id
+    def _order(self, query_id: str) -> tuple[int, str]:
+        return self._open[query_id].query.time_ms, query_id
 
     def _finish(self, query_id: str, expected: frozenset[str]) -> Closed:
+        late = self._waits_for(query_id, expected)
         window = self._open.pop(query_id)
         self._closed[query_id] = None
         if len(self._closed) > REMEMBERED:
             self._closed.popitem(last=False)
-        missing = tuple(sorted(expected - window.answers.keys()))
-        for agent in missing:
-            self._missed[agent] += 1
-        for agent in window.answers:
-            if agent in self._missed:
+        for agent, answer in window.answers.items():
+            if agent in self._missed and self._seen(answer.asked):
                 self._missed[agent] = 0
+        for agent in late:
+            self._missed[agent] += 1
+        missing = tuple(agent for agent in late if agent not in window.answers)
         return Closed(window.query, dict(sorted(window.answers.items())), missing)
 
     @property
@@ -189,7 +207,7 @@ class Windows:
             ],
             "early": [[query_id, records_out(answers.values())] for query_id, answers in self._early.items()],
             "closed": list(self._closed),
-            "touched": sorted(self._touched),
+            "touched": self._touched,
             "missed": dict(self._missed),
             "counts": dict(self.counts),
         }
@@ -203,7 +221,7 @@ class Windows:
                 self._open[query.id] = Window(query, opened_s, _by_agent(answers))
             self._early = OrderedDict((query_id, _by_agent(answers)) for query_id, answers in state["early"])
             self._closed = OrderedDict.fromkeys(state["closed"])
-            self._touched = set(state["touched"])
+            self._touched = bool(state["touched"])
             self._missed = dict(state["missed"])
             self.counts = Counter(state["counts"])
 

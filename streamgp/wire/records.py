@@ -81,7 +81,8 @@ class Prediction(Record, frozen=True, kw_only=True):
     """One agent's answer, in the units of the query's scale; ``variance`` is the latent one.
 
     ``time_ms`` is the time of the last observation behind it, ``learned`` how many there are. An agent that is
-    there and has nothing to say answers with empty arrays and says why in ``abstained``.
+    there and has nothing to say answers with empty arrays and says why in ``abstained``. ``asked`` is the last
+    query that it asked itself before it answered: whoever reads both topics knows what came first.
     """
 
     query_id: Name
@@ -92,6 +93,7 @@ class Prediction(Record, frozen=True, kw_only=True):
     noise_variance: Row
     learned: Count
     abstained: str | msgspec.UnsetType = msgspec.UNSET
+    asked: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Forecast(Record, frozen=True, kw_only=True):

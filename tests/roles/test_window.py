@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from streamgp.roles.window import Windows
 from streamgp.wire.records import Prediction, Query
 
@@ -103,3 +105,52 @@ def test_open_windows_are_bounded() -> None:
         w.open(query(f"q{i}", i), 0.0)
     assert len(w.close(0.0)) == 40
     assert w.filling == 10
+
+
+def station_query(station: str, time_ms: int) -> Query:
+    return Query(id=f"{station}:{time_ms}", station=station, time_ms=time_ms, target_ms=time_ms + 1, points=((0.0,),))
+
+
+def claiming(name: str, agent: str, asked: str) -> Prediction:
+    return msgspec.structs.replace(answer(name, agent), asked=asked)
+
+
+def test_windows_close_in_event_time_order_once_what_was_asked_before_is_read() -> None:
+    w = windows("A", "B")
+    w.open(station_query("A", 2), 0.0)
+    w.open(station_query("A", 1), 0.0)
+    for agent in ("A", "B"):
+        w.add(answer("A:2", agent), 0.0)
+    assert w.close(0.0) == []  # an earlier window is open
+    w.add(answer("A:1", "A"), 0.0)
+    w.add(claiming("A:1", "B", "B:1"), 0.0)
+    assert w.close(0.0) == []  # B says that it had asked before it answered
+    w.open(station_query("B", 1), 0.0)
+    for agent in ("A", "B"):
+        w.add(answer("B:1", agent), 0.0)
+    assert [c.query.id for c in w.close(0.0)] == ["A:1", "B:1", "A:2"]
+
+
+def test_a_question_from_outside_neither_waits_nor_holds_back() -> None:
+    w = windows("A")
+    w.open(station_query("A", 5), 0.0)
+    outside = Query(id="x", time_ms=9, target_ms=9, points=((0.0,),))
+    w.open(outside, 0.0)
+    w.add(answer("x", "A"), 0.0)
+    assert [c.query.id for c in w.close(0.0)] == ["x"]
+    w.open(msgspec.structs.replace(outside, id="y", time_ms=0), 0.0)
+    w.add(answer("A:5", "A"), 0.0)
+    assert [c.query.id for c in w.close(0.0)] == ["A:5"]
+
+
+def test_a_liar_that_claims_queries_it_never_sent_is_not_waited_for_for_long() -> None:
+    w = windows("A", "B")
+    for i in range(5):
+        w.open(station_query("A", i), 0.0)
+        w.add(answer(f"A:{i}", "A"), 0.0)
+        w.add(claiming(f"A:{i}", "B", "B:never"), 0.0)
+    assert w.close(0.0) == []
+    closed = w.close(10.0)
+    assert len(closed) == 5
+    assert all(set(c.answers) == {"A", "B"} and c.missing == () for c in closed)
+    assert w.expected() == {"A"}

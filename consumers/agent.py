@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from consumers.logs import log_to_stderr
-from consumers.options import fail, keeping, settings_of, shared, with_state
+from consumers.options import fail, keeping, one_thread, settings_of, shared, with_state
 from consumers.processes import serve
 from streamgp.errors import SettingsError
 from streamgp.fusion.attacks import KINDS
@@ -42,6 +42,7 @@ def command(
     5 s of SIGTERM. Start it before or after the broker, the other agents and the cloud.
     """
     log_to_stderr()
+    one_thread()
     settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
     if not station.strip():
         fail(SettingsError("--station must not be empty"))

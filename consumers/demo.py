@@ -11,7 +11,7 @@ from rich.console import Console
 
 from consumers.demo_options import late_of, own_prefix, period_of, unit_of
 from consumers.logs import log_to_stderr
-from consumers.options import fail, settings_of, shared
+from consumers.options import fail, one_thread, settings_of, shared
 from producers.datasets import NAMES, observations
 from streamgp.demo.picture import draw
 from streamgp.demo.plan import Plan
@@ -56,6 +56,7 @@ def command(
     Kafka, on topics of its own unless --prefix names them, with the same numbers.
     """
     log_to_stderr("WARNING")
+    one_thread()
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
     if n_neighbors is not None:
         model = msgspec.structs.replace(settings.model, n_neighbors=n_neighbors)

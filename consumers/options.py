@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 from msgspec.structs import replace
+from threadpoolctl import threadpool_limits
 
 from streamgp.errors import (
     BrokerUnavailableError,
@@ -92,6 +93,11 @@ def needs_broker(settings: Settings) -> str:
     if settings.broker is None:
         fail(SettingsError("no broker: give --broker HOST:PORT, or `broker` in the settings file"))
     return settings.broker
+
+
+def one_thread() -> None:
+    """Keep BLAS to one thread in this process: a station's matrices are small, and its neighbours run beside it."""
+    threadpool_limits(limits=1)
 
 
 def create_command(settings: Settings) -> str:

@@ -67,6 +67,7 @@ class Agent:
             "asked": [records_out(queries), [belief_out(belief) for _, belief in self._asked.values()]],
             "standing": [[t, mean, std] for t, (mean, std) in self._standing.items()],
             "innovation": self._innovation,
+            "last_asked": None if isinstance(self._last_asked, UnsetType) else self._last_asked,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -85,6 +86,7 @@ class Agent:
             asked = {q.id: (q, belief_in(b)) for q, b in zip(queries, beliefs, strict=True)}
             self._standing = OrderedDict((t, (mean, std)) for t, mean, std in state["standing"])
             self._innovation = state["innovation"]
+            self._last_asked = UNSET if state["last_asked"] is None else state["last_asked"]
             self._asked = OrderedDict(asked)
             self.model.restore(state["model"])
 

@@ -67,6 +67,14 @@ class CloudSettings(_Section, frozen=True, kw_only=True):
 
     beta: float = 1 / 6
     """Share cut at each end, (6); 4 * ceil(beta * n) must stay below n or there is no quorum."""
+    beta_bounds: tuple[float, float] | None = None
+    """With bounds, beta follows the trust report between them instead."""
+    rule: Literal["trimmed_poe", "calibrated_poe"] = "trimmed_poe"
+    """The paper's (6) and (7), or the rule that goes by the agents' records of calibration."""
+    half_life: float = 100.0
+    """Answers of an agent after which its record counts half."""
+    report_every: int = 240
+    """Windows between two trust reports."""
     min_answers: int = 1
     deadline_s: float = 20.0
     """A window closes when every known agent has answered, or this long after the query was read."""
@@ -212,6 +220,12 @@ def check(settings: Settings, *, source: str = "settings") -> None:
             "agent: a wait must not be negative",
         ),
         (not 0 <= cloud.beta < 0.25, "cloud.beta must be in [0, 1/4)"),
+        (
+            cloud.beta_bounds is not None and not 0 <= cloud.beta_bounds[0] <= cloud.beta_bounds[1] < 0.25,
+            "cloud.beta_bounds must be two numbers in [0, 1/4), the smaller first",
+        ),
+        (cloud.report_every < 1, "cloud.report_every must be at least 1"),
+        (not cloud.half_life > 0, "cloud.half_life must be positive"),
         (cloud.deadline_s <= 0, "cloud.deadline_s must be positive"),
         (cloud.min_answers < 1, "cloud.min_answers must be at least 1"),
         (cloud.patience < 1, "cloud.patience must be at least 1"),

@@ -117,6 +117,7 @@ class Forecast(Record, frozen=True, kw_only=True):
     refused: tuple[Name, ...] = ()
     status: Status
     rule: str = "trimmed_poe"
+    beta: float = 0.0
     n_trim: Count = 0
     answers: Count = 0
     untrimmed_mean: Row | None = None
@@ -172,6 +173,32 @@ class Score(Record, frozen=True, kw_only=True):
     scale: float | None = None
 
 
+class Trust(Record, frozen=True, kw_only=True):
+    """What the cloud's records say of an agent (see :class:`streamgp.fusion.trust_report.AgentTrust`).
+
+    ``beta`` is the share that the cloud cuts now. Being trimmed is no proof; ``standing`` is.
+    """
+
+    agent: Name
+    time_ms: TimeMs
+    answered: Count
+    missing: Count
+    refused: dict[str, int]
+    trimmed: float
+    mean_low: float
+    mean_high: float
+    variance_low: float
+    variance_high: float
+    outlying: float
+    scored: float
+    z2: float
+    coverage: float
+    nlpd: float
+    factor: float
+    standing: str
+    beta: float
+
+
 class Update(Record, frozen=True, kw_only=True):
     """A client's summary of the shared block in one round of the hierarchical model, (23); never a row of data.
 
@@ -223,5 +250,6 @@ TOPICS: dict[str, type[Record]] = {
     "updates": Update,
     "globals": GlobalState,
     "scores": Score,
+    "trust": Trust,
 }
 DEAD_LETTER = "dead-letter"

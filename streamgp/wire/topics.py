@@ -21,7 +21,7 @@ PARTITIONS = 12
 #: requests; with one, all agents see all records in the same order.
 BROADCAST = frozenset({"queries", "progress", "forecasts"})
 #: Of these only the newest record of a key is of interest.
-COMPACTED = frozenset({"globals", "snapshots"})
+COMPACTED = frozenset({"globals", "snapshots", "trust"})
 #: What roles keep for their own successors, in bytes of this package alone.
 INTERNAL = ("journal", "snapshots")
 #: Snapshots are large and replace each other: let the broker's cleaner at them soon.

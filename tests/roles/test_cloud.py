@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from streamgp.fusion.trimmed import trimmed_poe
-from streamgp.roles.cloud import CloudRole, fuse
+from streamgp.roles.cloud import CloudRole
+from streamgp.roles.fusing import Answers
+from streamgp.roles.fusing import fuse as fuse_answers
 from streamgp.roles.settings import CloudSettings, Settings
 from streamgp.roles.window import Closed
 from streamgp.wire.codec import decode, encode
@@ -15,6 +17,11 @@ from streamgp.wire.log import Message
 from streamgp.wire.records import Forecast, Prediction, Progress, Query, Record
 
 SETTINGS = CloudSettings(beta=1 / 6)
+
+
+def fuse(closed: Closed, settings: CloudSettings) -> Forecast:
+    answers = Answers.of(closed.answers, m=len(closed.query.points))
+    return fuse_answers(closed, answers, settings, beta=settings.beta)
 
 
 def query(m: int = 2) -> Query:

@@ -12,7 +12,7 @@ from consumers.logs import log_to_stderr
 from consumers.options import create_command, fail, needs_broker, settings_of, shared
 from streamgp.errors import StreamGPError
 from streamgp.roles.loop import stopping
-from streamgp.roles.watch import watch
+from streamgp.roles.watch import watch, watch_agents
 from streamgp.roles.wiring import subscriptions
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.topics import preflight
@@ -22,6 +22,7 @@ from streamgp.wire.topics import preflight
 @shared
 @click.option("--station", metavar="NAME", help="Only this station.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, nothing else there.")
+@click.option("--agents", is_flag=True, help="Show the cloud's record of every agent instead.")
 @click.option("--from-start", is_flag=True, help="Also what was published before now.")
 @click.option("--limit", type=click.IntRange(1), help="End after so many forecasts.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="S", help="End after so long without a forecast.")
@@ -31,6 +32,7 @@ def command(
     settings_file: Path | None,
     station: str | None,
     as_json: bool,
+    agents: bool,
     from_start: bool,
     limit: int | None,
     timeout: float | None,
@@ -41,10 +43,13 @@ def command(
     log = KafkaLog(needs_broker(settings), settings.kafka)
     try:
         with stopping() as stop:
-            reads = subscriptions("watch", settings)
+            reads = subscriptions("trust" if agents else "watch", settings)
             preflight(log, [s.topic for s in reads], command=create_command(settings), stop=stop)
-            reader = log.reader(reads, start="earliest" if from_start else "latest")
+            reader = log.reader(reads, start="earliest" if from_start or agents else "latest")
             console = Console(file=sys.stdout)
+            if agents:
+                watch_agents(reader, stop, console, as_json=as_json, limit=limit, timeout_s=timeout)
+                return
             watch(reader, settings, stop, console, station=station, as_json=as_json, limit=limit, timeout_s=timeout)
     except StreamGPError as error:
         fail(error)

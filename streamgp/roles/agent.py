@@ -11,9 +11,9 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from streamgp.errors import CheckpointError
-from streamgp.fusion.choose import choose
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.station import StationModel
+from streamgp.roles.choosing import Choosing
 from streamgp.roles.plain import belief_in, belief_out, records_in, records_out, restoring
 from streamgp.roles.settings import AgentSettings
 from streamgp.wire.records import Forecast, Observation, Prediction, Query, Scale, StationForecast
@@ -47,6 +47,7 @@ class Agent:
         self.station = station
         self.model = model
         self._settings = settings
+        self._choosing = Choosing(settings.choice)
         self._asked: OrderedDict[str, tuple[Query, Gaussian]] = OrderedDict()
         self._standing: OrderedDict[int, tuple[float, float]] = OrderedDict()
         self._innovation: float | None = None
@@ -66,6 +67,7 @@ class Agent:
             "model": self.model.state(),
             "asked": [records_out(queries), [belief_out(belief) for _, belief in self._asked.values()]],
             "standing": [[t, mean, std] for t, (mean, std) in self._standing.items()],
+            "choosing": self._choosing.state(),
             "innovation": self._innovation,
             "last_asked": None if isinstance(self._last_asked, UnsetType) else self._last_asked,
         }
@@ -85,6 +87,7 @@ class Agent:
             queries = records_in(values, Query)
             asked = {q.id: (q, belief_in(b)) for q, b in zip(queries, beliefs, strict=True)}
             self._standing = OrderedDict((t, (mean, std)) for t, mean, std in state["standing"])
+            self._choosing.restore(state["choosing"])
             self._innovation = state["innovation"]
             self._last_asked = UNSET if state["last_asked"] is None else state["last_asked"]
             self._asked = OrderedDict(asked)
@@ -100,6 +103,7 @@ class Agent:
         """Take in the station's next observation; if this raises, nothing has changed."""
         y = scalar(observation)
         self.model.observe(observation.time_ms, observation.x, y)
+        self._choosing.learned(observation.time_ms, y)
         claimed = self._standing.pop(observation.time_ms, None)
         if claimed is None:
             self._innovation = None
@@ -205,10 +209,11 @@ class Agent:
         if asked is None or forecast.station != self.station:
             return None
         query, local = asked
-        mask = self._mask(local, forecast)
-        fused = _fused(forecast, like=local)
-        mean = np.where(mask, fused.mean, local.mean)
-        variance = np.where(mask, fused.variance, local.variance)
+        cloud = _cloud(forecast, m=len(local.mean))
+        mask, choice = self._choosing.pick(local, cloud, time_ms=query.time_ms)
+        self._choosing.concluded(query.target_ms, local, cloud)
+        mean = np.where(mask, (cloud or local).mean, local.mean)
+        variance = np.where(mask, (cloud or local).variance, local.variance)
         return StationForecast(
             query_id=query.id,
             station=self.station,
@@ -221,8 +226,8 @@ class Agent:
             trimmed=forecast.trimmed,
             missing=forecast.missing,
             status=forecast.status,
-            source=tuple("cloud" if cloud else "local" for cloud in mask),
-            choice=self._settings.choice,
+            source=tuple("cloud" if used else "local" for used in mask),
+            choice=choice,
             local_mean=_row(local.mean),
             local_variance=_row(local.variance),
             local_noise_variance=_row(local.noise_variance),
@@ -250,15 +255,6 @@ class Agent:
         )
         return self.conclude(nothing)
 
-    def _mask(self, local: Gaussian, forecast: Forecast) -> Array:
-        m = len(local.mean)
-        usable = forecast.mean is not None and len(forecast.mean) == m and forecast.status != "no_quorum"
-        if not usable or self._settings.choice == "local":
-            return np.zeros(m, dtype=bool)
-        if self._settings.choice == "cloud":
-            return np.ones(m, dtype=bool)
-        return np.asarray(choose(local, _fused(forecast, like=local)))
-
 
 def scalar(observation: Observation) -> float:
     """The one output that an agent learns.
@@ -276,10 +272,12 @@ def scalar(observation: Observation) -> float:
     return float(y)
 
 
-def _fused(forecast: Forecast, *, like: Gaussian) -> Gaussian:
-    if forecast.mean is None or len(forecast.mean) != len(like.mean):
-        return like
-    return Gaussian(*(np.asarray(a) for a in (forecast.mean, forecast.variance, forecast.noise_variance)))
+def _cloud(forecast: Forecast, *, m: int) -> Gaussian | None:
+    """The cloud's answer, if it can be used: not without a quorum, nor when more lie than the cut stands."""
+    arrays = (forecast.mean, forecast.variance, forecast.noise_variance)
+    if forecast.status != "ok" or any(a is None or len(a) != m for a in arrays):
+        return None
+    return Gaussian(*(np.asarray(a) for a in arrays))
 
 
 def _row(values: Array) -> tuple[float, ...]:

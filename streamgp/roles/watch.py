@@ -19,7 +19,7 @@ from streamgp.errors import DecodeError
 from streamgp.roles.settings import Settings
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Message, Reader
-from streamgp.wire.records import Score, StationForecast
+from streamgp.wire.records import Score, StationForecast, Trust
 
 
 @final
@@ -125,3 +125,82 @@ def _table(board: Board) -> Table:
 
 def _when(time_ms: int) -> str:
     return f"{datetime.fromtimestamp(time_ms / 1000, tz=timezone.utc):%Y-%m-%d %H:%M}Z"
+
+
+def watch_agents(
+    reader: Reader,
+    stop: threading.Event,
+    console: Console,
+    *,
+    as_json: bool = False,
+    limit: int | None = None,
+    timeout_s: float | None = None,
+) -> int:
+    """Show the cloud's record of every agent as it is published; returns how many records were shown.
+
+    Ends at ``stop``, after ``limit`` records, or after ``timeout_s`` without any.
+    """
+    agents: dict[str, Trust] = {}
+    live = Live(console=console, refresh_per_second=4) if console.is_terminal and not as_json else None
+    shown, heard_s = 0, time.monotonic()
+    try:
+        if live is not None:
+            live.start()
+        while not stop.is_set() and (limit is None or shown < limit):
+            for trust in _trusts(reader.poll(0.25)):
+                agents[trust.agent] = trust
+                shown, heard_s = shown + 1, time.monotonic()
+                if as_json:
+                    console.file.write(encode(trust).decode() + "\n")
+                    console.file.flush()
+            if live is not None:
+                live.update(_agents(agents))
+            if timeout_s is not None and time.monotonic() - heard_s >= timeout_s:
+                break
+    finally:
+        if live is not None:
+            live.stop()
+        reader.close()
+    if not as_json and live is None:
+        console.print(_agents(agents))
+    return shown
+
+
+def _trusts(messages: list[Message]) -> list[Trust]:
+    trusts = []
+    for message in messages:
+        try:
+            trusts.append(decode(message.value, Trust))
+        except DecodeError:  # shown to nobody; the topic is the cloud's alone
+            continue
+    return trusts
+
+
+def _agents(agents: dict[str, Trust]) -> Table:
+    table = Table(title="Being trimmed is no proof: standing goes by what the truth bore out", title_justify="left")
+    for name in (
+        "agent",
+        "standing",
+        "trimmed",
+        "mean low/high",
+        "variance low/high",
+        "z2",
+        "90% band",
+        "missing",
+        "refused",
+    ):
+        table.add_column(name, justify="left" if name in ("agent", "standing") else "right")
+    for name, t in sorted(agents.items()):
+        table.add_row(
+            name,
+            t.standing,
+            f"{t.trimmed:.0%}",
+            f"{t.mean_low:.0%} / {t.mean_high:.0%}",
+            f"{t.variance_low:.0%} / {t.variance_high:.0%}",
+            f"{t.z2:.2f}",
+            f"{t.coverage:.0%}",
+            str(t.missing),
+            str(sum(t.refused.values())),
+            style="red" if t.standing == "barred" else None,
+        )
+    return table

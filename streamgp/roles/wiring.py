@@ -17,13 +17,14 @@ from streamgp.roles.settings import Settings
 from streamgp.roles.station import AgentRole
 from streamgp.wire.log import Subscription
 
-Kind: TypeAlias = Literal["agent", "cloud", "scorer", "watch", "tally"]
+Kind: TypeAlias = Literal["agent", "cloud", "scorer", "watch", "trust", "tally"]
 
 _READS: dict[str, tuple[str, ...]] = {
     "agent": ("observations", "queries", "progress", "forecasts"),
     "cloud": ("queries", "progress", "predictions"),
     "scorer": ("observations", "queries", "forecasts", "station-forecasts"),
     "watch": ("station-forecasts", "scores"),
+    "trust": ("trust",),
     "tally": ("observations", "forecasts", "station-forecasts", "scores"),
 }
 

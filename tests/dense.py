@@ -176,3 +176,8 @@ def weighted_ridge(
     A = sum((a[t] * np.outer(Z[t], Z[t]) for t in range(n)), np.zeros((Z.shape[1], Z.shape[1])))
     P = np.linalg.inv(A + np.diag(ridge))
     return P @ (Z.T @ (a * e)), P, A
+
+def gp_posterior(K: np.ndarray, cross: np.ndarray, prior: float, y: np.ndarray) -> tuple[float, float]:
+    """Mean and variance of a GP at one point, by the inverse of the covariance K of the observations y."""
+    weights = np.linalg.inv(K) @ cross
+    return float(weights @ y), float(prior - weights @ cross)

@@ -1,0 +1,94 @@
+"""``streamgp experiment GROUP STUDY``: run a study, print its table, write its CSV and figure."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import track
+
+from streamgp.errors import StreamGPError
+from streamgp.experiments.registry import GROUPS, Study, T, no_progress, studies
+from streamgp.experiments.results import show, write_csv
+
+_DEFAULT_OUT = Path("experiments")
+_WIDTH = 130  # of a table that goes to a file or a pipe
+
+
+@click.group("experiment")
+def command() -> None:
+    """Run a study of one of the papers: its tables and figures, ours beside the paper's."""
+
+
+class _StudyName(click.ParamType[list[Study]]):
+    """A study's name, its section, figure or table in the paper, or ``all``."""
+
+    name = "study"
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> list[Study]:
+        known = studies(self.group)
+        wanted = str(value)
+        if wanted == "all":
+            return list(known)
+        found = [study for study in known if study.answers_to(wanted)]
+        if not found:
+            names = "\n".join(f"  {s.name:<14}{s.title}" for s in known)
+            self.fail(f"no study is called {wanted!r}. There are:\n{names}\n  all", param, ctx)
+        return [dataclasses.replace(study, name=wanted.lower()) for study in found]
+
+
+def _track(items: Iterable[T], /, *, description: str, total: int) -> Iterable[T]:
+    return track(items, description=description, total=total, console=Console(stderr=True), transient=True)
+
+
+def _command(group: str) -> click.Command:
+    @click.command(group, short_help=f"Studies of the {group} paper; STUDY may be all.")
+    @click.argument("chosen", metavar="STUDY", type=_StudyName(group))
+    @click.option("--quick", is_flag=True, help="Fewer repetitions.")
+    @click.option(
+        "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random."
+    )
+    @click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=_DEFAULT_OUT,
+        show_default=True,
+        help="Folder for STUDY.csv and the figure.",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output and nothing else.")
+    def run(chosen: list[Study], quick: bool, seed: int, out: Path, as_json: bool) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        progress = _track if sys.stderr.isatty() else no_progress
+        console = Console(stderr=as_json, width=None if sys.stdout.isatty() else _WIDTH)
+        found = {}
+        for study in chosen:
+            console.print(
+                f"{study.name}: {study.title} (seed {seed}{', quick' if quick else ''})", highlight=False
+            )
+            try:
+                report = study.run(quick=quick, seed=seed, out=out, progress=progress)
+            except StreamGPError as error:
+                raise click.ClickException(f"{study.name}: {error}") from error
+            write_csv(report.rows, out / f"{study.name}.csv")
+            show(report, console)
+            console.print(f"written: {out / study.name}.csv", highlight=False)
+            found[study.name] = {
+                "rows": [dataclasses.asdict(row) for row in report.rows],
+                "notes": list(report.notes),
+            }
+        if as_json:
+            click.echo(json.dumps({"group": group, "seed": seed, "quick": quick, "studies": found}))
+
+    return run
+
+
+for _group in GROUPS:
+    command.add_command(_command(_group))

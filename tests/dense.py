@@ -177,6 +177,7 @@ def weighted_ridge(
     P = np.linalg.inv(A + np.diag(ridge))
     return P @ (Z.T @ (a * e)), P, A
 
+
 def gp_posterior(K: np.ndarray, cross: np.ndarray, prior: float, y: np.ndarray) -> tuple[float, float]:
     """Mean and variance of a GP at one point, by the inverse of the covariance K of the observations y."""
     weights = np.linalg.inv(K) @ cross

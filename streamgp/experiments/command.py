@@ -53,9 +53,7 @@ def _command(group: str) -> click.Command:
     @click.command(group, short_help=f"Studies of the {group} paper; STUDY may be all.")
     @click.argument("chosen", metavar="STUDY", type=_StudyName(group))
     @click.option("--quick", is_flag=True, help="Fewer repetitions.")
-    @click.option(
-        "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random."
-    )
+    @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random.")
     @click.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
@@ -70,9 +68,7 @@ def _command(group: str) -> click.Command:
         console = Console(stderr=as_json, width=None if sys.stdout.isatty() else _WIDTH)
         found = {}
         for study in chosen:
-            console.print(
-                f"{study.name}: {study.title} (seed {seed}{', quick' if quick else ''})", highlight=False
-            )
+            console.print(f"{study.name}: {study.title} (seed {seed}{', quick' if quick else ''})", highlight=False)
             try:
                 report = study.run(quick=quick, seed=seed, out=out, progress=progress)
             except StreamGPError as error:

@@ -49,9 +49,7 @@ class Prior:
     def describe(self) -> str:
         """The numbers, for the notes of a study."""
         lengths = ", ".join(f"{length:.3g}" for length in self.lengthscale)
-        return (
-            f"signal variance {self.signal_variance:.3g}, length-scale {lengths}, noise {self.noise_variance:.2g}"
-        )
+        return f"signal variance {self.signal_variance:.3g}, length-scale {lengths}, noise {self.noise_variance:.2g}"
 
 
 def fit_prior(Z: Array, y: Array, *, seed: int) -> Prior:

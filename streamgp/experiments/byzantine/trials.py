@@ -18,9 +18,7 @@ REPETITIONS = 50  # as in the paper
 QUICK_REPETITIONS = 5
 
 
-def repetitions(
-    quick: bool, seed: int, progress: Progress, what: str
-) -> Iterator[tuple[int, np.random.Generator]]:
+def repetitions(quick: bool, seed: int, progress: Progress, what: str) -> Iterator[tuple[int, np.random.Generator]]:
     """Numbered repetitions, each with dice of its own: ``default_rng([seed, number])``."""
     count = QUICK_REPETITIONS if quick else REPETITIONS
     for number in progress(range(count), description=what, total=count):

@@ -24,21 +24,48 @@ from streamgp.wire.records import Score, StationForecast, Trust
 
 @final
 class Board:
-    """The last forecast of each station, and the running RMSE of each method there (physical units)."""
+    """The last forecast of each station, and the running scores of each method there (physical units).
+
+    Examples
+    --------
+    >>> board = Board()
+    >>> board.score(Score(station="A", query_id="q", target_ms=1, method="local", y=1.0, mean=3.0, variance=1.0,
+    ...                   noise_variance=1.0, error=2.0, nlpd=2.3, crps=1.2, covered=True))
+    >>> board.summary("A")
+    {'local': {'rmse': 2.0, 'nlpd': 2.3, 'crps': 1.2, 'coverage': 1.0}}
+    """
 
     def __init__(self) -> None:
         self.last: dict[str, StationForecast] = {}
-        self._squares: dict[str, dict[str, stats.Mean]] = defaultdict(lambda: defaultdict(stats.Mean))
+        self._means: dict[str, dict[str, dict[str, stats.Mean]]] = defaultdict(
+            lambda: defaultdict(lambda: defaultdict(stats.Mean))
+        )
 
     def show(self, forecast: StationForecast) -> None:
         self.last[forecast.station] = forecast
 
     def score(self, score: Score) -> None:
-        self._squares[score.station][score.method].update(score.error**2)
+        means = self._means[score.station][score.method]
+        values = (score.error**2, score.nlpd, score.crps, float(score.covered))
+        for name, value in zip(("rmse", "nlpd", "crps", "coverage"), values, strict=True):
+            means[name].update(value)
 
-    def rmse(self, station: str) -> dict[str, float]:
-        """Method -> running RMSE."""
-        return {m: math.sqrt(mean.get()) for m, mean in sorted(self._squares[station].items()) if mean.n}
+    def summary(self, station: str) -> dict[str, dict[str, float]]:
+        """Method -> running RMSE, NLPD, CRPS and 90% coverage."""
+        told = {}
+        for method, means in sorted(self._means[station].items()):
+            row = {name: float(mean.get()) for name, mean in means.items()}
+            told[method] = {**row, "rmse": math.sqrt(row["rmse"])}
+        return told
+
+    def line(self, station: str) -> str:
+        """The running scores in words: all four of what the station chose, the error of the others."""
+        told = self.summary(station)
+        words = [f"{method} {row['rmse']:.3g}" for method, row in told.items() if method != "chosen"]
+        if (chosen := told.get("chosen")) is not None:
+            more = f"NLPD {chosen['nlpd']:.3g}, CRPS {chosen['crps']:.3g}, 90% band {chosen['coverage']:.0%}"
+            words.insert(0, f"chosen {chosen['rmse']:.3g} ({more})")
+        return ", ".join(words)
 
 
 def watch(
@@ -107,7 +134,7 @@ def _line(board: Board, f: StationForecast) -> str:
         f"{mean:.4g} ± {1.645 * math.sqrt(v + n):.2g} ({source})"
         for mean, v, n, source in zip(f.mean, f.variance, f.noise_variance, f.source, strict=True)
     )
-    errors = ", ".join(f"{m} {e:.3g}" for m, e in board.rmse(f.station).items())
+    errors = board.line(f.station)
     tail = f"   RMSE: {errors}" if errors else ""
     return f"{f.station}  for {_when(f.target_ms)}: {points}, {f.status}, trimmed: {', '.join(f.trimmed) or '-'}{tail}"
 
@@ -118,8 +145,8 @@ def _table(board: Board) -> Table:
         table.add_column(name)
     for station, f in sorted(board.last.items()):
         half = 1.645 * math.sqrt(f.variance[0] + f.noise_variance[0])
-        errors = ", ".join(f"{m} {e:.3g}" for m, e in board.rmse(station).items())
-        table.add_row(station, _when(f.target_ms), f"{f.mean[0]:.4g} ± {half:.2g}", f.source[0], f.status, errors)
+        shown = f"{f.mean[0]:.4g} ± {half:.2g}"
+        table.add_row(station, _when(f.target_ms), shown, f.source[0], f.status, board.line(station))
     return table
 
 

@@ -15,6 +15,8 @@ COMMANDS = {
     "agent": ("consumers.agent", "Run one station's agent."),
     "cloud": ("consumers.cloud", "Run the cloud that fuses the answers."),
     "scorer": ("consumers.scorer", "Run the scorer that holds forecasts against the truth."),
+    "trainer": ("consumers.trainer", "Run the server of a federated training of the hierarchical model."),
+    "trainee": ("consumers.trainee", "Run one station's part in a federated training."),
     "watch": ("consumers.watch", "Show forecasts and running scores as they come."),
     "topics": ("consumers.topics", "Make and list the topics."),
     "keys": ("consumers.keys", "Make, list, replace and revoke the keys that records are signed with."),

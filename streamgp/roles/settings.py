@@ -11,6 +11,7 @@ import msgspec
 from streamgp.errors import SettingsError
 from streamgp.models.features import FeatureSettings
 from streamgp.roles.door import DoorSettings
+from streamgp.roles.training_settings import TrainingSettings
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,6 +149,8 @@ class Settings(_Section, frozen=True, kw_only=True):
     keep: KeepSettings = KeepSettings()
     signing: SigningSettings = SigningSettings()
     health: HealthSettings = HealthSettings()
+    training: TrainingSettings = TrainingSettings()
+    """Of ``streamgp trainer`` and ``streamgp trainee``: the hierarchical model, federated."""
     door: dict[str, Any] = {}
     """Checks on the way in (see :class:`streamgp.roles.door.DoorSettings` for the keys)."""
     kafka: dict[str, Any] = {}
@@ -246,4 +249,5 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         if bad:
             raise SettingsError(f"{source}: {reason}")
     settings.features.made()
+    settings.training.checked()
     settings.door_settings()

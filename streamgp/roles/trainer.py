@@ -113,6 +113,10 @@ class TrainingServer:
         ends = min(self._opened_s + self.settings.round_s, self._lonely_s + self.settings.wait_s)
         return max(0.0, ends - now_s)
 
+    def ended(self) -> bool:
+        """Whether there is nothing more to come."""
+        return self.outcome is not None
+
     def full(self) -> frozenset[str]:
         return frozenset()
 

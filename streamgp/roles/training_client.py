@@ -134,6 +134,10 @@ class TrainingClient:
     def wake_s(self, now_s: float) -> float | None:
         return None
 
+    def ended(self) -> bool:
+        """Whether the server said that there is nothing more to come."""
+        return self.finished
+
     def full(self) -> frozenset[str]:
         return frozenset()
 

@@ -20,6 +20,10 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     run: str = "default"
     """Keeps trainings apart: what belongs to another run is ignored."""
+    inputs: tuple[str, ...] = ("time",)
+    """Columns of a row: ``time`` (days since 1970 UTC) or names in the observations' x."""
+    max_rows: int = 10_000
+    """Newest rows that a client works on."""
     low: tuple[float, ...] = (0.0,)
     high: tuple[float, ...] = (1.0,)
     """The box of the inputs, one number a column; nobody else tells the server where the rows are."""

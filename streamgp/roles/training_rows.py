@@ -1,0 +1,129 @@
+"""A station's observations as rows of the hierarchical model, and how a training's processes begin."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Protocol, final
+
+import numpy as np
+
+from streamgp.errors import DecodeError, LogError
+from streamgp.gp.gaussian import Array
+from streamgp.wire.codec import decode
+from streamgp.wire.log import Message, Reader
+from streamgp.wire.records import GlobalState, Observation
+
+log = logging.getLogger("streamgp.training-client")
+
+DAY_MS = 86_400_000
+
+
+@final
+class ObservationRows:
+    """The newest ``max_rows`` observations of a station: X from ``inputs``, Y from y.
+
+    An input is ``time`` (days since 1970 UTC) or a name in the record's x. A row without one of its inputs is left
+    out, a missing output is NaN. A time that is repeated replaces its row.
+
+    Examples
+    --------
+    >>> from streamgp.wire.codec import encode
+    >>> rows = ObservationRows("A", ("time", "depth"), n_outputs=1)
+    >>> value = encode(Observation(station="A", time_ms=86_400_000, x={"depth": 2.0}, y=5.0))
+    >>> rows.feed([Message("t", 0, 0, "A", value)])
+    >>> rows.rows()
+    (array([[1., 2.]]), array([[5.]]))
+    """
+
+    def __init__(self, station: str, inputs: tuple[str, ...], *, n_outputs: int, max_rows: int = 10_000) -> None:
+        self.station, self.inputs, self.n_outputs, self.max_rows = station, inputs, n_outputs, max_rows
+        self._rows: OrderedDict[int, tuple[list[float], list[float]]] = OrderedDict()
+
+    def feed(self, messages: list[Message]) -> None:
+        """Take in observations; those of other stations, and what is none, are left out."""
+        for message in messages:
+            if message.key != self.station:
+                continue
+            try:
+                record = decode(message.value, Observation)
+            except DecodeError as error:
+                log.debug("no observation at offset %d: %s", message.offset, error)
+                continue
+            named = {**record.x, "time": record.time_ms / DAY_MS}
+            x = [named.get(name) for name in self.inputs]
+            y = record.y if isinstance(record.y, tuple) else (record.y,)
+            if any(v is None for v in x) or len(y) != self.n_outputs:
+                continue
+            made = [float(v) for v in x if v is not None], [np.nan if v is None else float(v) for v in y]
+            self._rows[record.time_ms] = made
+            while len(self._rows) > self.max_rows:
+                self._rows.popitem(last=False)
+
+    def rows(self) -> tuple[Array, Array]:
+        X = np.array([x for x, _ in self._rows.values()], dtype=np.float64).reshape(-1, len(self.inputs))
+        Y = np.array([y for _, y in self._rows.values()], dtype=np.float64).reshape(-1, self.n_outputs)
+        return X, Y
+
+
+def to_the_end(reader: Reader, *, timeout_s: float = 30.0) -> Iterator[Message]:
+    """All messages that a fresh reader finds before the ends of now; closes the reader.
+
+    Raises
+    ------
+    LogError
+        If the end was not reached: nothing came for ``timeout_s``.
+    """
+    left = {place: end for place, end in reader.ends().items() if end > 0}
+    waits = 0
+    try:
+        while left:
+            batch = reader.poll(0.25)
+            waits = 0 if batch else waits + 1
+            if waits * 0.25 > timeout_s:
+                raise LogError(f"the end of {sorted(left)} was not reached: nothing came for {timeout_s:g} s")
+            for message in batch:
+                place = (message.topic, message.partition)
+                if message.offset + 1 >= left.get(place, 0):
+                    left.pop(place, None)
+            yield from batch
+    finally:
+        reader.close()
+
+
+def newest_state(reader: Reader, run: str) -> GlobalState | None:
+    """The last record of ``run`` in the topic that a fresh reader reads from its beginning; closes the reader.
+
+    Raises
+    ------
+    LogError
+        If the end was not reached: a training must not begin anew because its past was not read.
+    """
+    found = None
+    for message in to_the_end(reader):
+        if message.key == run:
+            try:
+                found = decode(message.value, GlobalState)
+            except DecodeError as error:
+                log.warning("a record of run %s cannot be read and is passed over: %s", run, error)
+    return found
+
+
+class Ends(Protocol):
+    """A role that comes to an end by itself."""
+
+    def ended(self) -> bool: ...
+
+
+@final
+class Until(threading.Event):
+    """Set when told to stop, or when the role has come to its end."""
+
+    def __init__(self, role: Ends, told: threading.Event | None = None) -> None:
+        super().__init__()
+        self._role, self._told = role, told
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._role.ended() or (self._told is not None and self._told.is_set())

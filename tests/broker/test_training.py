@@ -1,0 +1,84 @@
+"""A federated training over a real broker: the same numbers as in one process, a killed server included."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from streamgp.gp.hierarchy.data import client_data
+from streamgp.models.hgp.rounds import run_rounds, server_start
+from streamgp.roles.training_records import state_of, units_from
+from streamgp.roles.training_rows import newest_state
+from streamgp.wire.codec import encode
+from streamgp.wire.kafka import KafkaLog
+from streamgp.wire.log import Outgoing, Subscription
+from streamgp.wire.records import GlobalState, Observation
+from streamgp.wire.topics import topic_plan
+from tests.roles.training import SETTINGS, rows_of
+
+ROOT = Path(__file__).resolve().parents[2]
+DAY_MS = 86_400_000
+
+
+def test_processes_give_the_numbers_of_one_process_though_the_server_is_killed(
+    broker: str, prefix: str, tmp_path: Path
+) -> None:
+    settings = msgspec.structs.replace(SETTINGS, expected=2, min_clients=2, rounds=5, round_s=120.0, wait_s=240.0)
+    table = {k: v for k, v in msgspec.structs.asdict(settings).items() if v is not None}
+    lines = ["[training]", *(f"{name} = {json.dumps(value)}" for name, value in table.items())]
+    (tmp_path / "s.toml").write_text("\n".join(lines), encoding="utf-8")
+    data = rows_of(2)
+    log = KafkaLog(broker)
+    log.create_topics(topic_plan(prefix))
+    writer = log.writer()
+    rows = {}
+    for name, (X, Y) in data.items():
+        times = [int(t * DAY_MS) for t in X[:, 0]]
+        rows[name] = (np.array([[t / DAY_MS] for t in times]), Y)
+        observed = [Observation(station=name, time_ms=t, y=tuple(y)) for t, y in zip(times, Y.tolist(), strict=True)]
+        writer.write([Outgoing(f"{prefix}.observations", name, encode(o)) for o in observed])
+    writer.flush(30.0)
+
+    def newest() -> GlobalState | None:
+        return newest_state(log.reader([Subscription(f"{prefix}.globals")]), "default")
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        common = ["--broker", broker, "--prefix", prefix, "--settings", str(tmp_path / "s.toml")]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        return subprocess.Popen([sys.executable, "-m", "streamgp.cli", *words, *common], env=env, cwd=tmp_path)
+
+    running = [start("trainer")]
+    try:
+        # all rows are at hand before a station hears of round 0, as in one process
+        running += [start("trainee", "--station", n, "--own", str(tmp_path / f"{n}.npz")) for n in data]
+        deadline = time.monotonic() + 200.0
+        while ((state := newest()) is None or state.round < 2) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        running[0].send_signal(signal.SIGKILL)
+        running[0].wait(10)
+        running[0] = start("trainer")
+        assert [process.wait(200) for process in running] == [0, 0, 0]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait(10)
+    last = newest()
+    log.close()
+    assert last is not None
+    assert (last.status, last.round, last.clients) == ("done", 5, tuple(data))
+    plan, units = settings.plan(), units_from(settings)
+    ready = {name: client_data(units.inputs(X), Y) for name, (X, Y) in rows.items()}
+    begin = server_start(plan, settings.schedule(), low=np.array([-5.0]), high=np.array([5.0]))
+    state, _ = run_rounds(ready, begin, plan, settings.schedule())
+    got = state_of(last)
+    for name, a in state.block.items():
+        np.testing.assert_allclose(got.block[name], a, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(got.precision, state.precision, rtol=1e-10, atol=1e-10)

@@ -16,6 +16,32 @@ NOISE_BOUNDS = (1e-6, 1e1)
 
 
 @dataclass(frozen=True, slots=True)
+class LogNormalPrior:
+    """Independent normal beliefs about the logarithms of the hyperparameters.
+
+    Attributes
+    ----------
+    mean : (p,)
+    precision : (p,)
+        Inverse variances; 0 where nothing is believed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> LogNormalPrior(np.zeros(2), np.array([1.0, 0.0])).penalty(np.array([2.0, 9.0]))
+    (2.0, array([2., 0.]))
+    """
+
+    mean: Array
+    precision: Array
+
+    def penalty(self, parameters: Array) -> tuple[float, Array]:
+        """Minus the log density up to a constant, and its gradient (p,)."""
+        pull = self.precision * (parameters - self.mean)
+        return 0.5 * float(pull @ (parameters - self.mean)), pull
+
+
+@dataclass(frozen=True, slots=True)
 class Fit:
     """Hyperparameters after a fit.
 
@@ -24,7 +50,7 @@ class Fit:
     kernel, noise_variance
         Fitted, or the ones held before if nothing better was found.
     log_evidence : float
-        Of the sample, there.
+        Of the sample, there; the prior's density comes on top, if there is one.
     converged : bool
         False says that the optimiser stopped early or that the old values were kept; ``message`` says why.
     message : str
@@ -43,6 +69,7 @@ def fit_evidence(
     sample: Sample,
     *,
     bounds: Array | None = None,
+    prior: LogNormalPrior | None = None,
     random_starts: int = 0,
     rng: np.random.Generator | None = None,
     max_iter: int = 100,
@@ -60,6 +87,8 @@ def fit_evidence(
         Observations; all of them enter every evaluation, at the cost of their number cubed.
     bounds : (p, 2)
         Logarithms of the bounds of theta; the kernel's own by default.
+    prior
+        Of (theta, log noise variance); None fits the evidence alone.
     random_starts, rng
         Further starts between the bounds, and where they are drawn from.
     max_iter
@@ -81,6 +110,9 @@ def fit_evidence(
         theta = parameters if noise_fixed else parameters[:-1]
         noise = 0.0 if noise_fixed else float(np.exp(parameters[-1]))
         value, gradient = log_evidence(kernel.with_theta(theta), noise, sample)
+        if prior is not None:
+            penalty, pull = prior.penalty(np.append(theta, np.log(noise) if noise > 0 else prior.mean[-1]))
+            value, gradient = value - penalty, gradient - pull
         return -value, -(gradient[:-1] if noise_fixed else gradient)
 
     starts = [kernel.theta, *(data_start(kernel, sample, reach) for reach in (1.0, 0.15))]
@@ -94,6 +126,29 @@ def fit_evidence(
     theta = found.parameters if noise_fixed else found.parameters[:-1]
     noise = 0.0 if noise_fixed else float(np.exp(found.parameters[-1]))
     return Fit(kernel.with_theta(theta), noise, -found.value, found.converged, found.message)
+
+
+#: standard deviation, in log units, of what is believed of a hyperparameter by the end of its name
+_SPREAD = {"length_scale": 0.8, "length_scales": 0.8, "constant_value": 1.5, "noise_level": 1.5}
+
+
+def data_prior(kernel: CompiledKernel, sample: Sample) -> LogNormalPrior:
+    """A weak belief in the data's own units: smooth functions are likelier, all within a factor of a few.
+
+    Length-scales are believed to be about four times what :func:`data_start` calls long, since few observations
+    always leave room for a crooked function, and noise to have a third of the targets' mean square. That keeps a
+    fit to few observations from explaining them without noise, and a length-scale that no data speak about from
+    running away; a few hundred observations overrule it. Nothing is believed of hyperparameters of other names.
+    """
+    deviations: list[Array] = [np.full(h.n_elements, _spread_of(h.name)) for h in _free_hyperparameters(kernel.source)]
+    sd = np.concatenate([np.zeros(0), *deviations, [1.5]])
+    mean_square = max(float(np.mean(sample.y**2)), np.finfo(np.float64).tiny)
+    mean = np.append(data_start(kernel, sample, 4.0), np.log(0.3 * mean_square))
+    return LogNormalPrior(mean, sd**-2.0)
+
+
+def _spread_of(name: str) -> float:
+    return next((sd for end, sd in _SPREAD.items() if name.endswith(end)), np.inf)
 
 
 def data_start(kernel: CompiledKernel, sample: Sample, reach: float) -> Array:

@@ -53,6 +53,22 @@ def radial_value(nu: float, D: Array) -> Array:
         np.sqrt(D, out=D)
         np.negative(D, out=D)
         return np.asarray(np.exp(D, out=D))
+    if nu == 1.5:
+        D *= 3.0
+        np.sqrt(D, out=D)
+        e = np.exp(-D)
+        D += 1.0
+        D *= e
+        return D
+    if nu == 2.5:
+        D *= 5.0
+        square = D / 3.0
+        np.sqrt(D, out=D)
+        e = np.exp(-D)
+        D += 1.0
+        D += square
+        D *= e
+        return D
     return radial_profile(nu, D)[0]
 
 

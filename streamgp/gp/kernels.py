@@ -39,6 +39,8 @@ class CompiledKernel:
         The scikit-learn kernel that was compiled (a copy).
     moved
         The theta given to :meth:`with_theta`, to the bit, or None.
+    white : bool
+        Whether there may be white noise in it; False means that ``nugget`` is zero.
 
     Examples
     --------
@@ -53,13 +55,14 @@ class CompiledKernel:
     array([10.943,  2.943,  2.943])
     """
 
-    __slots__ = ("bounds", "moved", "node", "source")
+    __slots__ = ("bounds", "moved", "node", "source", "white")
 
     def __init__(self, source: Any, node: Node, bounds: Array, moved: Array | None = None) -> None:
         self.source = source
         self.node = node
         self.bounds = bounds
         self.moved = moved
+        self.white = _has_white(node)
 
     @property
     def theta(self) -> Array:
@@ -81,7 +84,8 @@ class CompiledKernel:
         """(..., n, m) covariances."""
         if Y is not None:
             return self.node.cross(X, Y)
-        return _add_diagonal(self.node.cross(X, X), self.nugget(X))
+        K = self.node.cross(X, X)
+        return _add_diagonal(K, self.nugget(X)) if self.white else K
 
     def diag(self, X: Array) -> Array:
         """(..., n) diagonal of ``self(X)``, white noise included."""
@@ -93,7 +97,7 @@ class CompiledKernel:
 
     def nugget(self, X: Array) -> Array:
         """(..., n) what white noise adds to the diagonal."""
-        return self.diag(X) - self.variance(X)
+        return self.diag(X) - self.variance(X) if self.white else np.zeros(X.shape[:-1])
 
     def gradient_dot(self, X: Array, Y: Array | None, W: Array) -> Array:
         """(p,) ``sum_ij W_ij dK_ij / dtheta`` for ``K = self(X, Y)``, summed over the stack."""
@@ -115,6 +119,8 @@ class CompiledKernel:
         if Y is not None:
             return self.node.vjp(X, Y)
         K, pull = self.node.vjp(X, X)
+        if not self.white:
+            return K, pull
         with_nugget, pull_with = self.node.diag(X, nugget=True)
         without, pull_without = self.node.diag(X, nugget=False)
         nugget = with_nugget - without
@@ -137,6 +143,14 @@ class CompiledKernel:
 
     def __repr__(self) -> str:
         return f"compile_kernel({self.kernel!r})"
+
+
+def _has_white(node: Node) -> bool:
+    if isinstance(node, (nodes.Sum, nodes.Product)):
+        return _has_white(node.a) or _has_white(node.b)
+    if isinstance(node, (nodes.Power, nodes.Columns)):
+        return _has_white(node.base)
+    return isinstance(node, (nodes.White, leaves.Foreign))
 
 
 def _add_diagonal(K: Array, extra: Array) -> Array:

@@ -7,8 +7,6 @@ its noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from streamgp.gp.gaussian import Array
@@ -50,7 +48,7 @@ def condition(
     together = np.concatenate([X, Z[:, None, :]], axis=1)
     C = kernel.node.cross(together, together)
     prior = kernel.variance(Z)
-    noise = (noise_variance + kernel.nugget(X)) / counts
+    noise = ((noise_variance + kernel.nugget(X)) if kernel.white else noise_variance) / counts
     i = np.arange(k)
     C[:, i, i] += noise
     K, cross = C[:, :k, :k], C[:, k, :k]
@@ -100,77 +98,3 @@ def condition_on_all(
         rounding = np.finfo(np.float64).eps * len(X) * prior[low]
         variance[low] = np.maximum(np.maximum(variance[low], through), rounding)
     return mean, variance
-
-
-@dataclass(frozen=True, slots=True)
-class LocalEvidence:
-    """What each point's own neighbours say about it, and how the hyperparameters would make it likelier.
-
-    Attributes
-    ----------
-    nlpd : (m,)
-        ``-log N(y | mean, variance)``, summed over outputs.
-    held : (m,)
-        The same, with the squared surprise held to the limit.
-    gradient : (p + 1,)
-        Of ``sum_i weight_i nlpd_i`` with respect to (theta, log noise variance).
-    """
-
-    nlpd: Array
-    held: Array
-    gradient: Array
-
-
-def local_evidence(
-    kernel: CompiledKernel,
-    noise_variance: float,
-    Z: Array,
-    target: Array,
-    X: Array,
-    y: Array,
-    counts: Array,
-    *,
-    limit: float = np.inf,
-) -> LocalEvidence:
-    """Predictive density of targets (m, q) at points Z given their neighbours, with its gradient.
-
-    This is one factor a point of the Vecchia (composite) likelihood. ``limit`` bounds the influence of a single
-    target: the gradient takes a squared surprise beyond limit^2 as limit^2.
-    """
-    k = X.shape[1]
-    q = target.shape[1]
-    together = np.concatenate([X, Z[:, None, :]], axis=1)
-    K, pull = kernel.node.vjp(together, together)
-    white, pull_white = kernel.node.diag(together, nugget=True)
-    plain, pull_plain = kernel.node.diag(together, nugget=False)
-    nugget = white - plain
-    C = K[:, :k, :k].copy()
-    i = np.arange(k)
-    C[:, i, i] += (noise_variance + nugget[:, :k]) / counts
-    cross = K[:, k, :k]
-    V, jitter = forward_stack(C, np.concatenate([cross[:, :, None], y], axis=2))
-    C[:, i, i] += jitter[:, None]
-    solved = np.linalg.solve(C, np.concatenate([cross[:, :, None], y], axis=2))
-    w, alpha = solved[:, :, 0], solved[:, :, 1:]
-    mean = np.einsum("mk,mkq->mq", V[:, :, 0], V[:, :, 1:])
-    total = K[:, k, k] + nugget[:, k] + noise_variance - np.einsum("mk,mk->m", V[:, :, 0], V[:, :, 0])
-    total = np.maximum(total, np.finfo(np.float64).eps * k * (K[:, k, k] + noise_variance))
-    error = target - mean
-    squares = np.sum(error**2, axis=1) / total
-    # derivatives with respect to each predictive variance (a) and mean (b), large surprises held to the limit
-    held = np.minimum(squares, q * limit**2)
-    spread = 0.5 * q * np.log(2.0 * np.pi * total)
-    a = 0.5 * (q - held) / total
-    b = -error * (np.sqrt(held / np.maximum(squares, 1e-300)) / total)[:, None]
-    ba = np.einsum("mq,mkq->mk", b, alpha)
-    W = np.zeros_like(K)
-    W[:, :k, :k] = a[:, None, None] * w[:, :, None] * w[:, None, :] - w[:, :, None] * ba[:, None, :]
-    W[:, k, :k] = ba - 2.0 * a[:, None] * w
-    W[:, k, k] = a
-    diagonal = W[:, i, i] / counts
-    gradient = pull(W)
-    if nugget.any():
-        weights = np.concatenate([diagonal, a[:, None]], axis=1)
-        gradient = gradient + pull_white(weights) - pull_plain(weights)
-    by_noise = noise_variance * (float(diagonal.sum()) + float(a.sum()))
-    return LocalEvidence(spread + 0.5 * squares, spread + 0.5 * held, np.append(gradient, by_noise))

@@ -50,6 +50,9 @@ class EstimatorModel:
     ----------
     estimator
         A :class:`StreamEstimator`, such as ``NearestNeighborGP(...)``. It is used itself, not a copy.
+    merge
+        Share of the noise variance that learning close rows as one may cost, for an estimator that can
+        (``merge_rows``); 0 keeps every row apart.
 
     Examples
     --------
@@ -63,9 +66,11 @@ class EstimatorModel:
     (array([4.95]), 1)
     """
 
-    def __init__(self, estimator: StreamEstimator) -> None:
+    def __init__(self, estimator: StreamEstimator, *, merge: float = 0.01) -> None:
         self.estimator = estimator
         self._learned = 0
+        if merge > 0.0 and hasattr(estimator, "merge_rows"):
+            estimator.merge_rows(merge)
 
     @property
     def learned(self) -> int:
@@ -114,7 +119,7 @@ class EstimatorModel:
             raise CheckpointError(f"local model: unknown estimator {name!r}")
         kind = getattr(import_module(KNOWN[name]), name)
         try:
-            new = cls(kind.from_state(state["inner"]))
+            new = cls(kind.from_state(state["inner"]), merge=0.0)
             new._learned = int(state["learned"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(f"local model: damaged state ({error})") from error

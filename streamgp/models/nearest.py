@@ -40,7 +40,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
     Parameters
     ----------
     kernel
-        A scikit-learn kernel; None is ``ConstantKernel() * Matern(nu=1.5)`` with a length-scale a column.
+        A scikit-learn kernel; None is ``ConstantKernel() * Matern(nu=2.5)`` with a length-scale a column.
     noise_variance
         Variance of an observation about the function. 0 stays 0.
     n_neighbors
@@ -52,7 +52,8 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         "lbfgs" fits kernel and noise to the evidence: ``fit`` on a sample of the batch, ``partial_fit`` after 32,
         128 and 512 observations, and then by steps of constant cost that follow the stream. None keeps both.
     random_state
-        Seed of the samples that hyperparameters are fitted on.
+        Seed of the samples that hyperparameters are fitted on. None is a fixed seed too: a stream that is
+        replayed gives the same numbers.
 
     Attributes
     ----------
@@ -73,6 +74,8 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
     >>> bool(np.abs(mean - np.sin(X[1::2, 0])).max() < 0.02)
     True
     """
+
+    _merge = 0.0
 
     def __init__(
         self,
@@ -142,22 +145,37 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         kernel = self._compiled(d)
         tuner = None
         if self.optimizer is not None:
-            seed = int(check_random_state(self.random_state).randint(2**31))
-            tuner = Tuner(kernel.bounds, seed)
+            given = 0 if self.random_state is None else self.random_state
+            tuner = Tuner(kernel.bounds, int(check_random_state(given).randint(2**31)))
         self.model_ = NeighbourModel(
             kernel,
             float(self.noise_variance),
             Places(d, targets.shape[1], self.max_points),
             n_neighbors=int(self.n_neighbors),
             tuner=tuner,
+            merge=self._merge,
         )
         return self.model_
+
+    def merge_rows(self, share: float) -> Self:
+        """From now on learn close rows as one, where that costs at most this share of the noise variance.
+
+        An approximation for long noisy streams, off by default; only ``partial_fit`` with an optimizer and more
+        than one neighbour merges. 0 switches it off again: then only equal rows are one place. Not a parameter:
+        ``clone`` leaves it behind, ``state`` keeps it.
+        """
+        if not 0.0 <= share < 1.0:
+            raise ValueError(f"share must be in [0, 1), got {share}")
+        self._merge = share
+        if hasattr(self, "model_"):
+            self.model_.merge, self.model_.cell = share, None
+        return self
 
     def _compiled(self, d: int) -> CompiledKernel:
         if self.kernel is not None:
             return compile_kernel(self.kernel)
         wide = (1e-9, 1e9)
-        return compile_kernel(ConstantKernel(1.0, wide) * Matern(np.ones(d), length_scale_bounds=wide, nu=1.5))
+        return compile_kernel(ConstantKernel(1.0, wide) * Matern(np.ones(d), length_scale_bounds=wide, nu=2.5))
 
     # -- what was learned
 
@@ -251,6 +269,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
             "max_points": None if self.max_points is None else int(self.max_points),
             "optimizer": self.optimizer,
             "random_state": None if seed is None else int(seed),
+            "merge": self._merge,
         }
         if hasattr(self, "model_"):
             state["flat_y"] = self._flat_y
@@ -280,6 +299,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
                 optimizer=state["optimizer"],
                 random_state=state["random_state"],
             )
+            new.merge_rows(float(state["merge"]))
             if "flat_y" in state:
                 new._restore({k[6:]: v for k, v in state.items() if k.startswith("model_")}, bool(state["flat_y"]))
         except (KeyError, TypeError, ValueError) as error:

@@ -11,11 +11,13 @@ import numpy as np
 from streamgp.gp.evidence import Sample
 from streamgp.gp.gaussian import Array
 from streamgp.gp.kernels import CompiledKernel
-from streamgp.gp.neighbourhood import LocalEvidence, condition, condition_on_all, local_evidence
+from streamgp.gp.local_evidence import Predictive, predictive
+from streamgp.gp.neighbourhood import condition, condition_on_all
+from streamgp.models.merging import cells, snapped
 from streamgp.models.neighbours import NeighbourIndex
 from streamgp.models.places import Ints, Places
 from streamgp.models.standing import StandingQueries
-from streamgp.models.tuning import Tuner
+from streamgp.models.tuning import Seen, Tuner
 
 # Doubles in one stack of neighbourhoods: about 32 MB a temporary.
 _STACK = 4_000_000
@@ -39,12 +41,15 @@ class NeighbourModel:
         n_neighbors: int,
         tuner: Tuner | None = None,
         scale: Array | None = None,
+        merge: float = 0.0,
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.places = places
         self.n_neighbors = n_neighbors
         self.tuner = tuner
+        self.merge = merge
+        self.cell: Array | None = None
         self.index = NeighbourIndex(places, metric(kernel, places.d) if scale is None else scale)
         self.standing: WeakSet[StandingQueries] = WeakSet()
 
@@ -53,18 +58,25 @@ class NeighbourModel:
     def learn(self, Z: Array, y: Array) -> None:
         """Observations Z (n, d), y (n, q), in their order: equal to one by one."""
         for i in range(len(Z)):
-            self._add(Z[i], y[i])
-            if self.tuner is not None and self.tuner.observed(self, Z[i].copy(), y[i].copy(), self.places.learned):
+            z = Z[i].copy() if self.cell is None else snapped(Z[i], self.cell)
+            if self.tuner is None:
+                self._add(z, y[i])
+                continue
+            self.tuner.ahead(self, z, y[i].copy(), self.places.learned)
+            self._add(z, y[i])
+            if self.tuner.behind(self, self.places.learned):
                 self.follow_metric()
+                if self.merge > 0.0 and len(self.places) > self.n_neighbors > 1:
+                    self.cell = cells(self.kernel, self.noise_variance, self.places.d, self.merge)
 
     def learn_all(self, Z: Array, y: Array) -> None:
         """A batch as a whole: rows first, then one fit of the hyperparameters."""
         for i in range(len(Z)):
             self._add(Z[i], y[i])
         if self.tuner is not None:
-            self.tuner.fit(self, self.places.learned)
+            self.tuner.fit(self)
             self.follow_metric()
-            if len(self.places) > 2 * self.n_neighbors and self.tuner.polish(self, self.places.learned):
+            if len(self.places) > 2 * self.n_neighbors and self.tuner.polish(self):
                 self.follow_metric()
 
     def _add(self, z: Array, y: Array) -> None:
@@ -115,33 +127,35 @@ class NeighbourModel:
 
     # -- what the tuner asks for
 
-    def sample(self, size: int, rng: np.random.Generator) -> Sample:
+    def sample(self, size: int, rng: np.random.Generator | None) -> Sample:
         p = self.places
         live = p.live()
-        if len(live) > size:
+        if rng is None:
+            live = live[-size:]
+        elif len(live) > size:
             live = live[np.sort(rng.choice(len(live), size=size, replace=False))]
         return Sample(p.rows[live], p.mean[live], p.count[live], p.within[live])
 
-    def evidence_of(
-        self, Z: Array, y: Array, kernel: CompiledKernel, noise_variance: float, *, limit: float
-    ) -> LocalEvidence | None:
-        p = self.places
-        if len(p) < 2:
-            return None
+    def neighbours_of(self, z: Array, y: Array) -> Seen:
+        p, k = self.places, self.n_neighbors
+        rows, targets, counts = np.zeros((k, p.d)), np.zeros((k, p.q)), np.zeros(k)
+        slots = self.index.query(z[None], k)[0][0]
+        found = len(slots)
+        rows[:found], targets[:found], counts[:found] = p.rows[slots], p.mean[slots], p.count[slots]
+        return Seen(z, y, rows, targets, counts)
+
+    def left_out(self, sample: Sample, kernel: CompiledKernel, noise_variance: float) -> Predictive:
+        p, Z = self.places, sample.X
         slots, squared = self.index.query(Z, min(self.n_neighbors + 1, len(p)))
         own = np.array([p.find(z) for z in Z])
-        # An observation alone at its place takes the place with it; otherwise the farthest neighbour goes.
-        leaves = (p.count[own] == 1.0) & (own >= 0)
         itself = slots == own[:, None]
-        drop = np.where(leaves & itself.any(axis=1), np.argmax(itself, axis=1), np.argmax(squared, axis=1))
+        # its own place is always among its nearest, but for ties; then the farthest goes
+        drop = np.where(itself.any(axis=1), np.argmax(itself, axis=1), np.argmax(squared, axis=1))
         keep = np.arange(slots.shape[1]) != drop[:, None]
         slots = slots[keep].reshape(len(Z), -1)
-        counts, means = p.count[slots], p.mean[slots]
-        i, j = np.nonzero(slots == own[:, None])
-        left = counts[i, j] - 1.0
-        means[i, j] += (means[i, j] - y[i]) / left[:, None]
-        counts[i, j] = left
-        return local_evidence(kernel, noise_variance, Z, y, p.rows[slots], means, counts, limit=limit)
+        return predictive(
+            kernel, noise_variance, Z, p.rows[slots], p.mean[slots], p.count[slots], own_counts=sample.counts
+        )
 
     # -- state
 
@@ -160,6 +174,8 @@ class NeighbourModel:
         state: dict[str, Any] = {f"places_{k}": v for k, v in self.places.state().items()}
         state["noise_variance"] = self.noise_variance
         state["scale"] = self.index.scale.copy()
+        state["merge"] = self.merge
+        state["cell"] = np.zeros(0) if self.cell is None else self.cell.copy()
         state["theta"] = np.zeros(0) if self.kernel.moved is None else self.kernel.moved.copy()
         if self.tuner is not None:
             state.update({f"tuner_{k}": v for k, v in self.tuner.state().items()})
@@ -176,14 +192,18 @@ class NeighbourModel:
 
         theta = np.array(state["theta"], dtype=np.float64)
         tuner = Tuner.from_state(part("tuner_")) if "tuner_seed" in state else None
-        return cls(
+        new = cls(
             kernel.with_theta(theta) if len(theta) else kernel,
             float(state["noise_variance"]),
             Places.from_state(part("places_"), max_points),
             n_neighbors=n_neighbors,
             tuner=tuner,
             scale=np.array(state["scale"], dtype=np.float64),
+            merge=float(state["merge"]),
         )
+        cell = np.array(state["cell"], dtype=np.float64)
+        new.cell = cell if len(cell) else None
+        return new
 
 
 def metric(kernel: CompiledKernel, d: int) -> Array:

@@ -13,6 +13,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import cdist
 
 from streamgp.gp.gaussian import Array
 from streamgp.models.places import Ints, Places
@@ -104,62 +105,68 @@ class NeighbourIndex:
         slots : (m, min(k, places))
             Those of a point stand in the order in which they came, not by distance.
         squared : (m, min(k, places))
-            Squared scaled distances.
+            Squared scaled distances, up to rounding (:meth:`squared_to` gives those that decide ties).
         """
         if len(self._tail) > TAIL:
             self._gather(np.array(self._tail, dtype=np.int64))
             self._tail = []
         k = min(k, len(self.places))
         Zs = Z * self.scale
-        found, horizons = [], []
-        for block in self._blocks:
-            slots, horizon = self._search(block, Zs, k)
-            found.append(slots)
-            horizons.append(horizon)
+        found = [self._search(block, Zs, k) for block in self._blocks]
         if self._tail:
-            found.append(np.broadcast_to(np.array(self._tail, dtype=np.int64), (len(Z), len(self._tail))))
-        slots = np.concatenate(found, axis=1) if len(found) > 1 else found[0]
-        squared = self.squared_to(slots, Zs)
+            found.append(self._search_tail(Zs))
+        slots, squared, horizon = found[0]
+        if len(found) > 1:
+            slots = np.concatenate([f[0] for f in found], axis=1)
+            squared = np.concatenate([f[1] for f in found], axis=1)
+            horizon = np.minimum.reduce([f[2] for f in found])
+        row = np.arange(len(Z))[:, None]
         if slots.shape[1] > k:
-            horizon = np.min(horizons, axis=0) if horizons else np.full(len(Z), np.inf)
-            slots, squared = self._nearest(slots, squared, k, horizon, Zs)
+            slots, squared = self._nearest(row, slots, squared, k, horizon, Zs)
         order = np.argsort(self.places.serial[slots], axis=1)
-        return np.take_along_axis(slots, order, axis=1), np.take_along_axis(squared, order, axis=1)
+        return slots[row, order], squared[row, order]
 
     def squared_to(self, slots: Ints, Zs: Array) -> Array:
-        """Squared scaled distances (m, c), the same sums whatever else is searched; infinite for slot -1."""
+        """Squared distances (m, c) from scaled points to the places in slots (m, c): the ones that decide ties."""
         difference = self.places.rows[slots]
         difference *= self.scale
         difference -= Zs[:, None, :]
         squared: Array = np.einsum("mcd,mcd->mc", difference, difference)
-        squared[slots < 0] = np.inf
         return squared
 
-    def _search(self, block: _Block, Zs: Array, k: int) -> tuple[Ints, Array]:
-        """Candidates of one tree: its k nearest live ones at least, and how far out none is missing."""
+    def _search(self, block: _Block, Zs: Array, k: int) -> tuple[Ints, Array, Array]:
+        """Slots and squared distances of the k nearest live places of one tree at least.
+
+        Dead ones among them are infinitely far. The third array says how far out (squared) none is missing.
+        """
         n = len(block.slots)
         wanted = min(k + 1, n)
         while True:
             answer = block.tree.query(Zs, np.arange(1, wanted + 1))
-            distance, at = np.asarray(answer[0]), np.asarray(answer[1])
+            squared, at = np.asarray(answer[0]) ** 2, np.asarray(answer[1])
             slots: Ints = block.slots[at]
-            horizon = distance[:, -1] if wanted < n else np.full(len(Zs), np.inf)
+            horizon = squared[:, -1] if wanted < n else np.full(len(Zs), np.inf)
             if not block.dead:
-                return slots, horizon
-            slots = np.where(self.places.serial[slots] == block.serials[at], slots, -1)
-            if wanted == n or int(np.sum(slots >= 0, axis=1).min()) >= min(k, n - block.dead):
-                return slots, horizon
+                return slots, squared, horizon
+            dead = self.places.serial[slots] != block.serials[at]
+            squared[dead] = np.inf
+            if wanted == n or wanted - int(dead.sum(axis=1).max(initial=0)) >= min(k, n - block.dead):
+                return slots, squared, horizon
             wanted = min(2 * wanted, n)
 
-    def _nearest(self, slots: Ints, squared: Array, k: int, horizon: Array, Zs: Array) -> tuple[Ints, Array]:
-        """The k nearest of the candidates; ties at the k-th are looked at one by one."""
-        pick = np.argpartition(squared, k - 1, axis=1)[:, :k]
-        chosen, near = np.take_along_axis(slots, pick, axis=1), np.take_along_axis(squared, pick, axis=1)
+    def _search_tail(self, Zs: Array) -> tuple[Ints, Array, Array]:
+        tail = np.array(self._tail, dtype=np.int64)
+        squared = np.asarray(cdist(Zs, self.places.rows[tail] * self.scale, "sqeuclidean"))
+        return np.broadcast_to(tail, squared.shape), squared, np.full(len(Zs), np.inf)
+
+    def _nearest(self, row: Ints, slots: Ints, squared: Array, k: int, horizon: Array, Zs: Array) -> tuple[Ints, Array]:
+        """The k nearest of the candidates; where the k-th is as good as tied, all of that distance are looked at."""
+        pick = np.argpartition(squared, k, axis=1)
+        chosen, near = slots[row, pick[:, :k]], squared[row, pick[:, :k]]
         limit = near.max(axis=1)
-        unseen = horizon <= np.sqrt(limit) * (1.0 + 1e-9)
-        tied = np.sum(squared <= limit[:, None], axis=1) > k
-        for i in np.flatnonzero(unseen | tied):
-            every = self._within(Zs[i], float(np.sqrt(limit[i]))) if unseen[i] else slots[i][slots[i] >= 0]
+        rival = np.minimum(squared[row[:, 0], pick[:, k]], horizon)
+        for i in np.flatnonzero(rival <= limit * (1.0 + 1e-9)):
+            every = self._within(Zs[i], float(np.sqrt(limit[i])))
             own = self.squared_to(every[None], Zs[i : i + 1])[0]
             order = np.lexsort((self.places.serial[every], own))[:k]
             chosen[i], near[i] = every[order], own[order]
@@ -169,7 +176,7 @@ class NeighbourIndex:
         """All live slots within a hair more than the radius of z (d,)."""
         found: list[NDArray[np.int64]] = [np.array(self._tail, dtype=np.int64)]
         for block in self._blocks:
-            at = np.array(block.tree.query_ball_point(z, radius * (1.0 + 1e-9)), dtype=np.int64)
+            at = np.array(block.tree.query_ball_point(z, radius * (1.0 + 1e-8)), dtype=np.int64)
             slots = block.slots[at]
             found.append(slots[self.places.serial[slots] == block.serials[at]])
         return np.concatenate(found)

@@ -48,7 +48,9 @@ class StandingQueries:
         self._slots: Ints = np.full((m, k), -1, dtype=np.int64)
         self._squared = np.full((m, k), np.inf)
         if self._filled:
-            self._slots[:, : self._filled], self._squared[:, : self._filled] = index.query(self._Z, k)
+            slots = index.query(self._Z, k)[0]
+            self._slots[:, : self._filled] = slots
+            self._squared[:, : self._filled] = index.squared_to(slots, self._scaled)
 
     def follow(self, added: Added) -> None:
         """The model has learned an observation; its index knows already."""
@@ -67,8 +69,9 @@ class StandingQueries:
             if len(rows):
                 self._replace_farthest(rows, added.slot, squared[rows])
         if len(lost):
-            f = self._filled
-            self._slots[lost, :f], self._squared[lost, :f] = self._model.index.query(self._Z[lost], k)
+            index, f = self._model.index, self._filled
+            slots = index.query(self._Z[lost], k)[0]
+            self._slots[lost, :f], self._squared[lost, :f] = slots, index.squared_to(slots, self._scaled[lost])
 
     def _distances(self, slot: int) -> Array:
         column = np.full((len(self._Z), 1), slot, dtype=np.int64)

@@ -55,8 +55,7 @@ def _by_product(Xc: Array, Yc: Array, x2: Array, y2: Array, *, same: bool) -> Ar
     D -= G
     np.maximum(D, 0.0, out=D)
     if same:
-        i = np.arange(D.shape[-1])
-        D[..., i, i] = 0.0
+        np.einsum("...ii->...i", D)[...] = 0.0
     return D
 
 

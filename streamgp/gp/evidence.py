@@ -72,13 +72,16 @@ def log_evidence(kernel: CompiledKernel, noise_variance: float, sample: Sample) 
     white, pull_white = kernel.node.diag(X, nugget=True)
     plain, pull_plain = kernel.node.diag(X, nugget=False)
     level = noise_variance + (white - plain)
-    i = np.arange(n)
     C = K.copy()
-    C[i, i] += level / counts
+    np.einsum("ii->i", C)[:] += level / counts
     factor = safe_cholesky(C)
     alpha = factor.solve(y)
     value = -0.5 * (float(np.vdot(y, alpha)) + q * factor.log_det() + n * q * np.log(2.0 * np.pi))
-    W = 0.5 * (alpha @ alpha.T - q * factor.inverse())
+    # the derivative of the value with respect to C, folded: all that it meets is symmetric
+    W = factor.folded_inverse()
+    W *= -q
+    W += alpha @ alpha.T
+    W *= 0.5
     per_place = np.diagonal(W) / counts
     # what the observations of one place say among themselves: independent of the kernel's function
     repeats = counts - 1.0

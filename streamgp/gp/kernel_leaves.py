@@ -17,23 +17,19 @@ def radial_profile(nu: float, D: Array) -> tuple[Array, Array]:
     """Matérn correlation and ``-2 dk/dD`` at squared scaled distances D; nu = inf is the squared exponential.
 
     The second array, times ``(x_c - y_c)^2 / l_c^2``, is the derivative with respect to ``log l_c``
-    (Rasmussen & Williams 2006, eqs (4.9) and (4.14)-(4.17)).
+    (Rasmussen & Williams 2006, eqs (4.9) and (4.14)-(4.17)). D may be overwritten: large arrays are expensive to make.
     """
     if nu == np.inf:
         K = np.exp(-0.5 * D)
         return K, K
-    r = np.sqrt(D)
+    r = np.sqrt(D, out=D)
     if nu == 0.5:
         K = np.exp(-r)
         return K, np.divide(K, r, out=np.zeros_like(K), where=r > 0)
     if nu == 1.5:
-        a = np.sqrt(3.0) * r
-        e = np.exp(-a)
-        return (1.0 + a) * e, 3.0 * e
+        return _matern_three_halves(r)
     if nu == 2.5:
-        a = np.sqrt(5.0) * r
-        e = np.exp(-a)
-        return (1.0 + a + a * a / 3.0) * e, (5.0 / 3.0) * (1.0 + a) * e
+        return _matern_five_halves(r)
     a = np.sqrt(2.0 * nu) * r
     inside = a > 1e-12
     safe = np.where(inside, a, 1.0)
@@ -42,6 +38,32 @@ def radial_profile(nu: float, D: Array) -> tuple[Array, Array]:
     # d/da [a^nu K_nu(a)] = -a^nu K_{nu-1}(a); at a = 0 the factor (x_c - y_c)^2 is zero as well.
     slope = np.where(inside, c * 2.0 * nu * safe ** (nu - 1.0) * kv(nu - 1.0, safe), 0.0)
     return K, slope
+
+
+def _matern_three_halves(r: Array) -> tuple[Array, Array]:
+    """``(1 + a) exp(-a)`` and ``3 exp(-a)`` with ``a = sqrt(3) r``; r is overwritten."""
+    r *= np.sqrt(3.0)
+    e = np.negative(r)
+    np.exp(e, out=e)
+    r += 1.0
+    r *= e
+    e *= 3.0
+    return r, e
+
+
+def _matern_five_halves(r: Array) -> tuple[Array, Array]:
+    """``(1 + a + a^2 / 3) exp(-a)`` and ``5/3 (1 + a) exp(-a)`` with ``a = sqrt(5) r``; r is overwritten."""
+    r *= np.sqrt(5.0)
+    e = np.negative(r)
+    np.exp(e, out=e)
+    slope = r + 1.0
+    r *= r
+    r /= 3.0
+    r += slope
+    r *= e
+    slope *= 5.0 / 3.0
+    slope *= e
+    return r, slope
 
 
 def radial_value(nu: float, D: Array) -> Array:
@@ -91,12 +113,13 @@ class Radial:
     def vjp(self, X: Array, Y: Array) -> tuple[Array, Pull]:
         Xs, Ys = self._scaled(X, Y)
         D = squared_distances(Xs, Ys)
-        K, slope = radial_profile(self.nu, D)
+        isotropic = len(self.scales) == 1
+        K, slope = radial_profile(self.nu, D.copy() if isotropic else D)
 
         def pull(W: Array) -> Array:
             if not self.free:
                 return EMPTY
-            if len(self.scales) == 1:
+            if isotropic:
                 return np.array([float(np.vdot(W, slope * D))])
             return weighted_squares(W * slope, Xs, Ys)
 

@@ -15,6 +15,7 @@ T = TypeVar("T")
 #: paper -> module that holds its ``STUDIES``, a sequence of :class:`Study`; imported when asked for
 GROUPS = {
     "byzantine": "streamgp.experiments.byzantine",
+    "cpoe": "streamgp.experiments.cpoe",
 }
 
 

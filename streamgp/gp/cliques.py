@@ -166,6 +166,11 @@ class _Seen:
     Y: Array
     nu: Array
     log_z: float
+    U: Array | None  # root of E, None where E is one number
+    triangular: bool
+    S: Array  # lower factor of I + U' Q U
+    zeta: Array  # U^-1 eta
+    half: Array  # S^-1 zeta
 
 
 def _see(Q: Array, E: Array | float, eta: Array) -> _Seen:
@@ -183,9 +188,11 @@ def _see(Q: Array, E: Array | float, eta: Array) -> _Seen:
     half = solve_lower(factor.L, zeta)
     log_z = 0.5 * (float(np.sum(zeta * zeta)) - float(np.sum(half * half)) - q * factor.log_det())
     if isinstance(E, float):
-        return _Seen(np.sqrt(E) * factor.inverse_root(), np.sqrt(E) * solve_upper(factor.L, half), log_z)
+        root = np.sqrt(E)
+        nu = root * solve_upper(factor.L, half)
+        return _Seen(root * factor.inverse_root(), nu, log_z, None, True, factor.L, zeta, half)
     Y = solve_lower(factor.L, U.T)
-    return _Seen(Y, Y.T @ half, log_z)
+    return _Seen(Y, Y.T @ half, log_z, U, triangular, factor.L, zeta, half)
 
 
 def eliminate(K: Array, info: Info, n_s: int) -> Elimination:
@@ -211,15 +218,18 @@ def eliminate(K: Array, info: Info, n_s: int) -> Elimination:
     F, Q = solve_upper(L_s, half).T, K[n_s:, n_s:] - half.T @ half
     seen = _see(Q, info.rr, info.eta_r)
     YF = seen.Y @ F
-    M, eta = YF.T @ YF, F.T @ seen.nu
+    eta = F.T @ seen.nu
+    M = np.zeros((n_s, n_s))
+    if info.rs is not None and seen.U is not None:
+        # with Lambda_rr = U U': the part of Lambda_ss that e does not explain, then B' S^-1 B with
+        # B = U^-1 Lambda_rs + U' F and S = I + U' Q U, so that M is a sum and not a difference of large terms
+        T = _pseudo_targets(seen.U, seen.triangular, info.rs)
+        half = solve_lower(seen.S, T)
+        YF = YF + half
+        M -= T.T @ T
+        eta = eta - T.T @ seen.zeta + half.T @ seen.half
+    M += YF.T @ YF
     back = seen.Y.T @ YF
-    if info.rs is not None:
-        P_rs = Q @ info.rs
-        N_rs = info.rs - seen.Y.T @ (seen.Y @ P_rs)
-        cross = F.T @ N_rs
-        M += cross + cross.T - P_rs.T @ N_rs
-        eta -= info.rs.T @ (Q @ seen.nu)
-        back = back + N_rs
     if info.ss is not None:
         M += info.ss
     if info.eta_s is not None:

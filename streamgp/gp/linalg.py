@@ -101,6 +101,15 @@ def safe_cholesky(A: Array, *, ladder: tuple[float, ...] = JITTER_LADDER) -> Fac
     )
 
 
+def steady_cholesky(A: Array) -> Factor:
+    """:func:`safe_cholesky`, but also with jitter (1e-8) where the factor exists and its inverse means nothing."""
+    factor = safe_cholesky(A)
+    scale = float(np.mean(np.diagonal(A))) if len(A) else 1.0
+    if len(A) and float(np.min(np.diagonal(factor.L))) ** 2 < 1e-10 * scale:
+        return safe_cholesky(A, ladder=(1e-8, 1e-6, 1e-4))
+    return factor
+
+
 def add_outer(A: Array, W: Array, d: Array) -> None:
     """``A += W diag(1 / d) W'`` in place; A (n, n) symmetric and C-contiguous, W (n, k)."""
     if W.shape[1] == 1:

@@ -10,7 +10,7 @@ import numpy as np
 from streamgp.gp.blocks import BlockCholesky, SelectedInverse, Symbolic, analyse
 from streamgp.gp.cliques import Belief
 from streamgp.gp.gaussian import Array
-from streamgp.gp.linalg import safe_cholesky, solve_lower, solve_upper
+from streamgp.gp.linalg import solve_lower, solve_upper, steady_cholesky
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.tree import Own, own_information
@@ -45,7 +45,7 @@ def solve(model: Model, experts: Experts, regions: Sequence[Clique], symbolic: S
         K = model.kernel(A, A)
         own = own_information(model, experts, region, K)
         Lam, eta = own.info.dense(n_s)
-        L = safe_cholesky(K).L
+        L = steady_cholesky(K).L
         R = L[n_s:, n_s:]
         log_det_q += 2.0 * float(np.sum(np.log(np.diagonal(R))))
         # R^-1 [-F, I] are the last rows of L^-1, F = L_rs L_ss^-1
@@ -97,7 +97,7 @@ def region_belief(K: Array, inverse: SelectedInverse, mean: Sequence[Array], mem
     """``K^-1 - K^-1 Sigma K^-1`` and ``K^-1 mu`` of some experts' values."""
     if not members:
         return Belief(np.zeros((0, 0)), np.zeros((0, mean[0].shape[1])))
-    L = safe_cholesky(K).L
+    L = steady_cholesky(K).L
     whitened = solve_lower(L, solve_lower(L, inverse.dense(members)).T)
     inner = np.eye(len(K)) - 0.5 * (whitened + whitened.T)
     A = solve_upper(L, solve_upper(L, inner).T)

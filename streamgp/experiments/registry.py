@@ -16,6 +16,7 @@ T = TypeVar("T")
 GROUPS = {
     "byzantine": "streamgp.experiments.byzantine",
     "cpoe": "streamgp.experiments.cpoe",
+    "hierarchical": "streamgp.experiments.hierarchical",
 }
 
 

@@ -1,1 +1,17 @@
 """The studies of the hierarchical model."""
+
+from functools import partial
+
+from streamgp.experiments.hierarchical.scenarios import study
+from streamgp.experiments.registry import Study
+
+_TITLES = {
+    "A": "matched hierarchy: every model beside the exact Bayes predictor (Table 2, Figs. 2 and 4)",
+    "B": "deviation kernel with a periodic part that no model has (40)",
+    "C": "a product of the global and the deviation part on top (41)",
+    "D": "residual correlated with the deviation (42)",
+}
+STUDIES = tuple(
+    Study(f"scenario-{s.lower()}", title, run=partial(study, s), aliases=(s.lower(),))  # type: ignore[arg-type]  # keys
+    for s, title in _TITLES.items()
+)

@@ -96,5 +96,6 @@ METHODS: dict[str, Method] = {
     "no local": partial(hierarchical, components=("global", "deviation")),
     "global only": partial(hierarchical, components=("global",)),
     "local only": partial(hierarchical, components=("local",)),
+    "local only, four latents": partial(hierarchical, components=("local",), rank_local=4),
     "pFedGP": averaged,
 }

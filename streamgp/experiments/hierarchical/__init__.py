@@ -12,6 +12,6 @@ _TITLES = {
     "D": "residual correlated with the deviation (42)",
 }
 STUDIES = tuple(
-    Study(f"scenario-{s.lower()}", title, run=partial(study, s), aliases=(s.lower(),))  # type: ignore[arg-type]  # keys
+    Study(f"scenario-{s.lower()}", title, run=partial(study, s), aliases=(s.lower(),))  # type: ignore[arg-type]  # a key is a str to mypy
     for s, title in _TITLES.items()
 )

@@ -220,6 +220,8 @@ class AgentRole:
             elif suffix == "queries":
                 self._question(decode(message.value, Query), now_s)
             elif suffix == "progress":
+                if message.key == self.agent.station:
+                    return  # its own
                 self._merge.add_progress(decode(message.value, Progress), now_s)
             elif suffix == "forecasts" and message.key is not None:
                 if self.agent.remembers(message.key):

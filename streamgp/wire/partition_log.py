@@ -40,6 +40,7 @@ class PartitionLog:
     def __init__(self, spec: TopicSpec, index: int) -> None:
         self._spec = spec
         self._index = index
+        self._keeps_some = not spec.compacted and (spec.retention_ms, spec.retention_records) != (None, None)
         self._messages: list[Message] = []
         self._gone = 0  # how many at the head of the list are deleted and wait to be let go together
         self._newest: dict[str | None, int] = {}
@@ -56,7 +57,8 @@ class PartitionLog:
             self._newest[key] = offset
             if len(self._messages) > 64 + 2 * len(self._newest):
                 self.compact()
-        self.expire(now_ms)
+        if self._keeps_some:
+            self.expire(now_ms)
         return offset
 
     def read(self, offset: int, limit: int) -> list[Message]:
@@ -99,9 +101,9 @@ class PartitionLog:
 
     def expire(self, now_ms: int) -> None:
         """Delete what retention does not keep."""
-        spec = self._spec
-        if spec.compacted:
+        if not self._keeps_some:
             return
+        spec = self._spec
         if spec.retention_records is not None and self.end - self.first > spec.retention_records:
             self._drop(self.end - self.first - spec.retention_records)
         if spec.retention_ms is not None:

@@ -37,6 +37,8 @@ BUDGET = 64
 HELD = 4096
 #: how long an input must be empty before the station says that it is idle
 IDLE_AFTER_S = 0.2
+#: kinds of event that are counted apart
+MOST_KINDS = 200
 VERSION = 1
 
 
@@ -378,7 +380,10 @@ class AgentRole:
             log.warning("%s: withheld a record of %s: %s", self.agent.station, suffix, error)
 
     def _refuse(self, message: Message, reason: str, field: str, *, count: str | None = None) -> None:
-        self.counts[f"refused: {count or reason}"] += 1
+        name = f"refused: {count or reason}"
+        if name not in self.counts and len(self.counts) >= MOST_KINDS:
+            name = "refused: other"  # reasons quote what they refuse, and nobody may fill the memory with that
+        self.counts[name] += 1
         self._refused += message.topic == self._settings.topic("observations")
         self._out.append(
             dead_letter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -312,3 +313,20 @@ def test_own_rows_alone_reach_the_model() -> None:
     feeder.send("observations", Observation(station="B", time_ms=0, y=5.0), key="B")
     feeder.days(1.0)
     assert feeder.role.counts == {"learned": 1, "answered": 1}
+
+
+def test_what_a_station_remembers_does_not_grow_with_what_it_has_read() -> None:
+    """Nor with what it refused: each of these reasons quotes another text."""
+    feeder = Feeder(role_of(warm_up=20))
+    sizes = []
+    for day in range(1_200):
+        feeder.days(float(day % 7), start=day)
+        feeder.send("observations", b'{"v":"%d","station":"A"}' % day)
+        feeder.send("forecasts", forecast(f"A:{day * DAY}:1", mean=(1.0,), variance=(0.5,)), key=f"A:{day * DAY}:1")
+        feeder.settle(float(day))  # idle for a while: its questions are promised about
+        if day in (400, 1_199):
+            sizes.append(len(msgspec.msgpack.encode({k: v for k, v in feeder.role.state().items() if k != "agent"})))
+    assert feeder.role.counts["learned"] == 1_200
+    assert sizes[1] < 1.1 * sizes[0]
+    assert len(feeder.role.counts) < 250
+    assert feeder.role.resting

@@ -170,7 +170,8 @@ def _descend(objective: Objective, start: Array, bounds: Array, max_iter: int) -
 
 def _better(best: Search, other: Search) -> Search:
     discarded = best.discarded + other.discarded
-    return replace(other if other.value <= best.value else best, discarded=discarded)
+    better = np.isfinite(other.value) and other.value <= best.value
+    return replace(other if better else best, discarded=discarded)
 
 
 def _guarded_by(objective: Objective, wall: float) -> Objective:

@@ -27,6 +27,7 @@ class _Block:
     tree: cKDTree
     slots: Ints
     serials: Ints
+    ranked: Ints  # the serials in order
     dead: int = 0
 
 
@@ -67,9 +68,8 @@ class NeighbourIndex:
     def remove(self, slot: int, serial: int) -> None:
         """The place with this serial, in this slot, is no more."""
         for i, block in enumerate(self._blocks):
-            # serials grow within a block, since places come in order
-            at = int(np.searchsorted(block.serials, serial))
-            if at < len(block.serials) and block.serials[at] == serial:
+            at = int(np.searchsorted(block.ranked, serial))
+            if at < len(block.ranked) and block.ranked[at] == serial:
                 block.dead += 1
                 if 2 * block.dead >= len(block.serials):
                     self._rebuild(i)
@@ -87,8 +87,10 @@ class NeighbourIndex:
         return alive
 
     def _block(self, slots: Ints) -> _Block:
-        tree = cKDTree(self.places.rows[slots] * self.scale)
-        return _Block(tree, slots, self.places.serial[slots])
+        # once to find the tree's own order, once with rows in it: a leaf's rows then lie side by side in memory
+        slots = slots[np.asarray(cKDTree(self.places.rows[slots] * self.scale).indices)]
+        serials = self.places.serial[slots]
+        return _Block(cKDTree(self.places.rows[slots] * self.scale), slots, serials, np.sort(serials))
 
     def _gather(self, slots: Ints) -> None:
         """Make a tree of these newest places, and of the smaller trees before them."""

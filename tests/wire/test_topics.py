@@ -22,7 +22,11 @@ def test_broadcast_topics_have_one_partition_and_keyed_ones_spread() -> None:
     sizes = {spec.name.partition(".")[2]: spec.partitions for spec in topic_plan("net", partitions=5)}
     assert {suffix for suffix, size in sizes.items() if size == 1} == BROADCAST | {"globals"}
     assert set(sizes.values()) == {1, 5}
-    assert [spec.name for spec in topic_plan("net") if spec.compacted] == ["net.globals", "net.snapshots"]
+    assert [spec.name for spec in topic_plan("net") if spec.compacted] == [
+        "net.globals",
+        "net.trust",
+        "net.snapshots",
+    ]
 
 
 def test_observations_are_kept_for_ever() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from streamgp.demo.picture import draw
 from streamgp.demo.plan import Plan
 from streamgp.demo.run import run_embedded, run_on_broker
 from streamgp.demo.view import viewing
-from streamgp.errors import StreamGPError
+from streamgp.errors import SettingsError, StreamGPError
 from streamgp.fusion.attacks import KINDS
 from streamgp.wire.kafka import KafkaLog
 
@@ -28,7 +29,11 @@ from streamgp.wire.kafka import KafkaLog
 @click.option("--target", metavar="COLUMN", help="What is forecast, where the data set has several columns.")
 @click.option("--liars", type=click.IntRange(0), default=2, show_default=True, help="How many stations lie.")
 @click.option("--attack", type=click.Choice(KINDS), default="same-value", show_default=True, help="What they do.")
-@click.option("--n-neighbors", type=click.IntRange(1), help="Neighbours that a prediction conditions on.")
+@click.option(
+    "--n-neighbors",
+    type=click.IntRange(1),
+    help="Neighbours that a prediction conditions on.  [default: those of the settings]",
+)
 @click.option("--period", metavar="FROM:TO", help="Years or dates; either end may be left out.")
 @click.option("--late", multiple=True, metavar="STATION:DATE", help="A station that joins only then.")
 @click.option("--seed", default=0, show_default=True, help="Of who lies, and of the lies.")
@@ -65,6 +70,7 @@ def command(
         settings = msgspec.structs.replace(settings, prefix=own_prefix(settings.prefix))
     console, unit = Console(stderr=as_json), unit_of(dataset, target)
     try:
+        _made(out)
         start, end = period_of(period, dataset)
         rows = tuple(observations(dataset, target=target, start=start, end=end))
         plan = Plan(dataset, rows, settings, liars=liars, attack=attack, late=late_of(late), seed=seed)
@@ -73,7 +79,6 @@ def command(
                 result = run_embedded(plan, tick)
             else:
                 result = run_on_broker(plan, KafkaLog(settings.broker, settings.kafka), tick)
-        out.mkdir(parents=True, exist_ok=True)
         picture = out / f"{dataset}.png"
         draw(result.tally, picture, unit=unit, attack_from_ms=plan.attack_from_ms() if result.liars else None)
     except StreamGPError as error:
@@ -83,6 +88,16 @@ def command(
         return
     console.print(result.as_text())
     console.print(f"picture: {picture}")
+
+
+def _made(out: Path) -> None:
+    """The folder for the picture, made and writable before the run and not found wanting after it."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"--out {out}: {error.strerror}") from error
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise SettingsError(f"--out {out}: not writable")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def late_of(given: tuple[str, ...]) -> dict[str, int]:
         station, colon, day = text.rpartition(":")
         when = _date(day) if colon and station else None
         if when is None:
-            raise SettingsError(f"--late {text}: STATION:DATE expected, for example BEL:1963-01-01")
+            raise SettingsError(f"--late {text}: STATION:DATE expected, for example BEL:1962-01-01")
         late[station] = int(datetime.fromisoformat(when).replace(tzinfo=timezone.utc).timestamp() * 1000)
     return late
 

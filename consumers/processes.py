@@ -67,6 +67,9 @@ def serve(
             preflight(
                 log, [spec.name for spec in topic_plan(settings.prefix)], command=create_command(settings), stop=stop
             )
+            if stop.is_set():  # told to stop while the broker was waited for
+                click.echo(f"{name}: stopped", err=True)
+                sys.exit(0)
             store = make_store(keep.state, place, log=log, clock=clock)
             kept = Kept(
                 role, place, log=log, store=store, clock=clock, settings=keep, gate=gate, stop=stop, fresh=fresh

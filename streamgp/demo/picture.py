@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def draw(tally: Tally, path: Path, *, unit: str, attack_from_ms: int | None, wee
     believed = [m for m in tally.curve if m != "cloud_untrimmed"]
     _running(middle, tally, believed, attack_from_ms, "Honest stations: the error of each method so far")
     _running(below, tally, list(tally.curve), attack_from_ms, "The same, with what would have been believed untrimmed")
-    below.set_yscale("log")
+    if any(error > 0 for points in tally.curve.values() for _, error in points):
+        below.set_yscale("log")
     figure.savefig(path, dpi=130)
 
 
@@ -65,7 +67,8 @@ def _liveliest(rows: list[dict[str, Score]], week: int) -> list[dict[str, Score]
 def _most_helped(tally: Tally) -> str | None:
     def ratio(station: str) -> float:
         means = tally.by_station[station]
-        return float(means["chosen"].squared.get() / means["local"].squared.get())
+        local = float(means["local"].squared.get())
+        return float(means["chosen"].squared.get()) / local if local > 0 else math.inf
 
     return min(sorted(tally.rows), key=ratio, default=None)
 

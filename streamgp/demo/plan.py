@@ -52,6 +52,9 @@ class Plan:
         unknown = sorted(set(self.late) - set(self.stations))
         if unknown:
             raise SettingsError(f"late: no station {', '.join(unknown)}; there are {', '.join(self.stations)}")
+        never = sorted(set(self.late) - {o.station for o in self.sent()})
+        if never:
+            raise SettingsError(f"late: no observation of {', '.join(never)} from then on")
         if not 0 <= self.liars <= len(self.stations):
             raise SettingsError(f"liars must be between 0 and {len(self.stations)}, got {self.liars}")
 

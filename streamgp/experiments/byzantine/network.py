@@ -18,6 +18,7 @@ Ints: TypeAlias = NDArray[np.intp]
 DEFAULT_NEIGHBORS = 32  # of NearestNeighborGP
 _WARM_UP = 300  # rows that hyperparameters are fitted on
 _STACK = 2_000_000  # numbers in one stack of neighbourhoods
+_FEW = 100  # rows that are searched faster by looking at all of them
 
 
 @final
@@ -96,10 +97,11 @@ def local_answers(Z: Array, y: Array, Zs: Array, prior: Prior, *, n_neighbors: i
         k; with no more rows than that an agent uses them all.
     """
     scaled, points = Z / prior.lengthscale, Zs / prior.lengthscale
-    if n_neighbors > 1 and n_neighbors >= Z.shape[1]:
+    if min(n_neighbors, Z.shape[1]) == 1:
+        return _from_one(scaled, y, points, prior)
+    if n_neighbors >= Z.shape[1]:
         return _from_all(scaled, y, points, prior)
-    answer = _from_one if n_neighbors == 1 or Z.shape[1] == 1 else _from_some
-    answers = [answer(scaled[i], y[i], points, prior, n_neighbors) for i in range(len(Z))]
+    answers = [_from_some(scaled[i], y[i], points, prior, n_neighbors) for i in range(len(Z))]
     return np.array([a[0] for a in answers]), np.array([a[1] for a in answers])
 
 
@@ -108,11 +110,17 @@ def dispersions(Z: Array, region: Array) -> Array:
     return np.array([_nearest(rows, region, 1)[0].max() for rows in Z])
 
 
-def _from_one(Z: Array, y: Array, Zs: Array, prior: Prior, k: int) -> tuple[Array, Array]:
-    distance, row = _nearest(Z, Zs, 1)
-    cross = prior.kappa(distance[:, 0])
+def _from_one(Z: Array, y: Array, Zs: Array, prior: Prior) -> tuple[Array, Array]:
+    if Z.shape[1] <= _FEW:
+        square = _squared(Z, Zs[None, :, :])  # (n, p, m)
+        row = square.argmin(axis=1)
+        distance = np.sqrt(np.take_along_axis(square, row[:, None, :], axis=1)[:, 0, :])
+    else:
+        found = [_nearest(rows, Zs, 1) for rows in Z]
+        distance, row = np.array([f[0][:, 0] for f in found]), np.array([f[1][:, 0] for f in found])
+    cross = prior.kappa(distance)
     gain = cross / (prior.signal_variance + prior.noise_variance)
-    return gain * y[row[:, 0]], prior.signal_variance - gain * cross
+    return gain * np.take_along_axis(y, row, axis=1), prior.signal_variance - gain * cross
 
 
 def _from_some(Z: Array, y: Array, Zs: Array, prior: Prior, k: int) -> tuple[Array, Array]:

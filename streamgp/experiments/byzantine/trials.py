@@ -9,6 +9,7 @@ from typing import TypeAlias, final
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
 
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Row
@@ -21,8 +22,9 @@ QUICK_REPETITIONS = 5
 def repetitions(quick: bool, seed: int, progress: Progress, what: str) -> Iterator[tuple[int, np.random.Generator]]:
     """Numbered repetitions, each with dice of its own: ``default_rng([seed, number])``."""
     count = QUICK_REPETITIONS if quick else REPETITIONS
-    for number in progress(range(count), description=what, total=count):
-        yield number, np.random.default_rng([seed, number])
+    with threadpool_limits(limits=1, user_api="blas"):  # the matrices are small: threads would only wait
+        for number in progress(range(count), description=what, total=count):
+            yield number, np.random.default_rng([seed, number])
 
 
 def mse(mean: Array, truth: Array) -> float:

@@ -14,7 +14,7 @@ class NetworkSettings:
     Parameters
     ----------
     n_sources, n_candidates
-        Sources per station, and stations among which they are looked for at a time.
+        Sources per station (0: its own errors alone), and stations among which they are looked for at a time.
     clip
         Innovations beyond this many standard deviations count as this many.
     forgetting, ridge
@@ -61,8 +61,8 @@ class NetworkSettings:
     volatility_memory: float = 0.9995
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n_sources <= self.n_candidates:
-            raise SettingsError("n_sources must be between 1 and n_candidates")
+        if not 0 <= self.n_sources <= self.n_candidates:
+            raise SettingsError("n_sources must be between 0 and n_candidates")
         for name in ("clip", "harm_threshold", "volatility_ridge"):
             if not getattr(self, name) > 0.0:
                 raise SettingsError(f"{name} must be positive")

@@ -123,6 +123,8 @@ def _time_of_day(time_ms: int, horizon_ms: int) -> Array:
 
 def _median(values: Array, *, empty: float = 0.0) -> Array:
     """(B,) medians of the finite ones among (B, k), ``empty`` where there is none: half of them would have to lie."""
+    if values.shape[1] == 0:
+        return np.full(len(values), empty)
     ordered = np.sort(values, axis=-1)  # NaN last
     count = np.sum(np.isfinite(values), axis=-1)
     low, high = np.maximum(count - 1, 0) // 2, count // 2

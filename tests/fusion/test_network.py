@@ -75,6 +75,18 @@ def test_learns_whose_errors_foretell_whose() -> None:
     assert np.mean(error**2 / variance) == pytest.approx(1.0, abs=0.08)
 
 
+def test_without_sources_a_station_still_learns_from_its_own_errors() -> None:
+    """n_sources = 0: an AR(1) error is foretold by the last one alone, and nobody is named."""
+    rng = np.random.default_rng(17)
+    truth = rng.normal(size=(600, 2))
+    for t in range(1, len(truth)):
+        truth[t, 0] = 0.6 * truth[t - 1, 0] + 0.8 * truth[t, 0]
+    layer = NetworkLayer(NetworkSettings(n_sources=0, refresh=5))
+    answers = run(layer, truth)
+    assert gain(answers, truth, of=[0], start=300) < 0.85
+    assert layer.influences(horizon_ms=STEP) == []
+
+
 def test_where_nothing_is_to_gain_little_is_lost() -> None:
     truth = ring(700, 6, seed=2, pull=0.0)
     answers = run(NetworkLayer(QUICK), truth)
@@ -329,7 +341,7 @@ def test_two_queries_of_one_station_in_a_step() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"n_sources": 0}, {"n_sources": 99}, {"clip": 0.0}, {"forgetting": ()}, {"forgetting": (1.1,)}, {"ridge": (0.0,)},
+    [{"n_sources": -1}, {"n_sources": 99}, {"clip": 0.0}, {"forgetting": ()}, {"forgetting": (1.1,)}, {"ridge": (0.0,)},
      {"refresh": 0}, {"warm_up": -1}, {"hedge_memory": 0.0}, {"handicap": -1.0}],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(wrong: dict) -> None:

@@ -17,6 +17,7 @@ GROUPS = {
     "byzantine": "streamgp.experiments.byzantine",
     "cpoe": "streamgp.experiments.cpoe",
     "hierarchical": "streamgp.experiments.hierarchical",
+    "network": "streamgp.experiments.network",
 }
 
 

@@ -17,6 +17,7 @@ DEPTH = 8  # entries kept per station
 SAME = 1.5  # horizons within this factor are one: clocks jitter, and a day has 23 hours once a year
 FAST, SLOW = 0.2, 0.05  # rates of the running means
 NEVER = np.iinfo(np.int64).min // 4
+_RATES = np.array([1.0, FAST, SLOW, FAST, SLOW])
 VALUE, MEAN_FAST, MEAN_SLOW, SQUARE_FAST, SQUARE_SLOW = range(5)
 _CHANNELS = 5
 
@@ -62,36 +63,35 @@ class InnovationStore:
         known = int(self.table["period_ms"][row])
         if known and period_ms > SAME * known:
             return False
-        times = self.table["time_ms"][row]
+        times, entries = self.table["time_ms"][row], self.table["entries"][row]
         if known > SAME * period_ms:
             times[:] = NEVER
         self.table["period_ms"][row] = period_ms
         at = int(np.searchsorted(times, time_ms))
         if at == 0 or (at < DEPTH and times[at] == time_ms):
             return False
-        entry = self._entry(row, at - 1, innovation)
+        before = entries[at - 1] if times[at - 1] != NEVER else _FIRST
+        entry = _entry(before[None], np.array([innovation]))[0]
         times[: at - 1] = times[1:at]
-        self.table["entries"][row, : at - 1] = self.table["entries"][row, 1:at]
+        entries[: at - 1] = entries[1:at].copy()
         times[at - 1] = time_ms
-        self.table["entries"][row, at - 1] = entry
+        entries[at - 1] = entry
         return True
 
-    def _entry(self, row: int, before: int, innovation: float) -> Array:
-        last = (
-            self.table["entries"][row, before]
-            if self.table["time_ms"][row, before] != NEVER
-            else np.array([0, 0, 0, 1.0, 1.0])
-        )
-        square = innovation * innovation
-        return np.array(
-            [
-                innovation,
-                last[MEAN_FAST] + FAST * (innovation - last[MEAN_FAST]),
-                last[MEAN_SLOW] + SLOW * (innovation - last[MEAN_SLOW]),
-                last[SQUARE_FAST] + FAST * (square - last[SQUARE_FAST]),
-                last[SQUARE_SLOW] + SLOW * (square - last[SQUARE_SLOW]),
-            ]
-        )
+    def push_all(self, rows: Rows, time_ms: int, innovations: Array, *, period_ms: int) -> None:
+        """:meth:`push` for distinct rows at one time."""
+        times, entries, period = self.table["time_ms"], self.table["entries"], self.table["period_ms"]
+        known, newest = period[rows], times[rows, -1]
+        usual = (known <= SAME * period_ms) & (period_ms <= SAME * known) & (newest < time_ms) & (newest != NEVER)
+        for i in np.flatnonzero(~usual).tolist():
+            self.push(int(rows[i]), time_ms, float(innovations[i]), period_ms=period_ms)
+        at = rows[usual]
+        entry = _entry(entries[at, -1], innovations[usual])
+        times[at, :-1] = times[at, 1:]
+        times[at, -1] = time_ms
+        entries[at, :-1] = entries[at, 1:]
+        entries[at, -1] = entry
+        period[at] = period_ms
 
     def read(self, rows: Rows, time_ms: Times | int, *, lag: Rows | int, span: Rows | int = 1) -> Array:
         """Entries (..., 5) of stations as of ``time_ms``, NaN where there is none; all arguments broadcast.
@@ -116,3 +116,15 @@ class InnovationStore:
     def restore(self, state: dict[str, Any]) -> None:
         """Become the history that ``state`` describes."""
         self.table.restore(state)
+
+
+_FIRST = np.array([0.0, 0.0, 0.0, 1.0, 1.0])
+
+
+def _entry(last: Array, innovation: Array) -> Array:
+    """(B, 5) the entries that follow ``last`` (B, 5)."""
+    square = innovation * innovation
+    fresh = np.stack([innovation, innovation, innovation, square, square], axis=-1)
+    entry = last + _RATES * (fresh - last)
+    entry[:, VALUE] = innovation
+    return np.asarray(entry)

@@ -129,20 +129,13 @@ class NetworkLayer:
         if horizon is None:
             return
         targets, clip = self._targets[horizon], self.settings.clip
-        rows, values = [], []
-        for station, innovation in told:
-            if innovation is None:
-                continue
-            if not np.isfinite(innovation):
-                self.refused += 1
-                continue
-            value = float(np.clip(innovation, -clip, clip))
-            self._store.push(self._row[station], time_ms, value, period_ms=horizon)
-            rows.append(self._row[station])
-            values.append(value)
-        for wave in _waves(rows):
-            at, e = np.array([rows[i] for i in wave], dtype=np.intp), np.array([values[i] for i in wave])
-            hit, was, e = targets.learn(at, time_ms, e, tolerance_ms=horizon // 4)
+        usable = [(self._row[station], e) for station, e in told if e is not None and np.isfinite(e)]
+        self.refused += sum(e is not None for _, e in told) - len(usable)
+        for wave in _waves([row for row, _ in usable]):
+            rows = np.array([usable[i][0] for i in wave], dtype=np.intp)
+            e = np.clip(np.array([usable[i][1] for i in wave], dtype=np.float64), -clip, clip)
+            self._store.push_all(rows, time_ms, e, period_ms=horizon)
+            hit, was, e = targets.learn(rows, time_ms, e, tolerance_ms=horizon // 4)
             if len(hit) == 0:
                 continue
             issued = was["time_ms"].astype(np.int64)

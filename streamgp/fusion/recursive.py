@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.fusion.table import Table
+from streamgp.fusion.table import Table, span
 from streamgp.gp.gaussian import Array
 
 Rows = NDArray[np.intp]
@@ -86,11 +86,15 @@ class RecursiveRidge:
         outer = az[:, :, None] * z[:, None, :]
         A, b, mass = self.table["A"], self.table["b"], self.table["mass"]
         count, stale = self.table["count"], self.table["stale"]
-        A[rows] = decay[:, None, None] * A[rows] + outer[:, None]
-        b[rows] = decay[:, None] * b[rows] + (az * e[:, None])[:, None]
-        mass[rows] = decay * mass[rows] + precision[:, None]
-        count[rows] += 1
-        stale[rows] += 1
+        at = span(rows)
+        A[at] *= decay[:, None, None]
+        A[at] += outer[:, None]
+        b[at] *= decay[:, None]
+        b[at] += (az * e[:, None])[:, None]
+        mass[at] *= decay
+        mass[at] += precision[:, None]
+        count[at] += 1
+        stale[at] += 1
         wait = np.clip(count[rows] // _SHARE, 1, self.refresh)
         turn = np.where(wait < self.refresh, stale[rows] >= wait, (count[rows] + rows) % self.refresh == 0)
         self.rebuild(rows[turn])
@@ -117,8 +121,9 @@ class RecursiveRidge:
         """
         B, d = z.shape
         S = self.n_settings
-        P = self.table["P"][rows].reshape(B, S * d, d)
-        w = self.table["w"][rows].reshape(B, S, d)
+        at = span(rows)
+        P = self.table["P"][at].reshape(B, S * d, d)
+        w = self.table["w"][at].reshape(B, S, d)
         Pz = np.matmul(P, z[:, :, None]).reshape(B, S, d)
         mean = np.sum(w * z[:, None], axis=-1)
         spread = np.sum(Pz * z[:, None], axis=-1)

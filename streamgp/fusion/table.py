@@ -8,6 +8,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
+def span(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+    """The same rows as a slice where they follow each other, so that reading them copies nothing.
+
+    Examples
+    --------
+    >>> span(np.array([3, 4, 5])), span(np.array([3, 5]))
+    (slice(3, 6, None), array([3, 5]))
+    """
+    if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
+        return slice(int(rows[0]), int(rows[0]) + len(rows))
+    return rows
+
+
 @final
 class Table:
     """Named arrays whose first axis is the station; new rows hold each column's ``fill``.

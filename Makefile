@@ -1,9 +1,9 @@
-# make demo | test | lint | bench | broker: each makes its own virtual environment if there is none.
+# make demo | test | lint | bench | chaos | fuzz | broker: each makes its own virtual environment if there is none.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format bench broker clean
+.PHONY: demo test lint format bench chaos fuzz broker clean
 demo: $(VENV)/.installed
 	$(BIN)/streamgp demo $(ARGS)
 
@@ -21,6 +21,13 @@ format: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m pytest tests/benchmarks -m bench -s -o addopts= $(ARGS)
+
+# ARGS="--seeds 1 --observations 1200": less of it
+chaos: $(VENV)/.installed-test
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 broker:
 	docker/broker run $(ARGS)

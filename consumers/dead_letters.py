@@ -15,7 +15,7 @@ from consumers.options import fail, needs_broker, settings_of, shared
 from streamgp.errors import DecodeError, StreamGPError
 from streamgp.roles.settings import Settings
 from streamgp.wire.clock import SystemClock
-from streamgp.wire.deadletter import DeadLetter, read_dead_letter
+from streamgp.wire.deadletter import DeadLetter, kind_of, read_dead_letter
 from streamgp.wire.journal import read_all
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Log, Message, Outgoing, Subscription
@@ -54,7 +54,7 @@ def show(
         found = list(_chosen(log or KafkaLog(needs_broker(settings), settings.kafka), settings, given))
     except StreamGPError as error:
         fail(error)
-    counts = Counter(kind_of(letter) for _, letter in found)
+    counts = Counter(kind_of(letter.reason) for _, letter in found)
     newest = sorted(found, key=lambda pair: pair[0].timestamp_ms)[-limit:]
     if given["as_json"]:
         rows = [_row(message, letter) for message, letter in newest]
@@ -130,23 +130,6 @@ def _chosen(log: Log, settings: Settings, given: dict[str, Any]) -> Iterator[tup
         )
         if wanted:
             yield message, letter
-
-
-def kind_of(letter: DeadLetter) -> str:
-    """The reason without what differs from record to record: numbers, and what follows a colon.
-
-    Examples
-    --------
-    >>> kind_of(DeadLetter(topic="t", partition=0, offset=0, key=None, value=None, reason="clock ahead by 24 h"))
-    'clock ahead'
-    """
-    words = []
-    for word in letter.reason.split(":")[0].split():
-        if word == "by" or any(c.isdigit() for c in word):
-            break
-        words.append(word)
-    head = " ".join(words) or letter.reason
-    return f"{head}: {letter.reason.partition(': ')[2]}" if head == "refused" else head
 
 
 def _row(message: Message, letter: DeadLetter) -> dict[str, Any]:

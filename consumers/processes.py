@@ -17,10 +17,10 @@ from streamgp.roles.kept import Kept, KeptRole, Place
 from streamgp.roles.loop import stopping
 from streamgp.roles.settings import Settings
 from streamgp.roles.stores import make_store
-from streamgp.roles.wiring import Kind, subscriptions
+from streamgp.roles.wiring import Kind, subscriptions, written_topics
 from streamgp.wire.clock import Clock, SystemClock
 from streamgp.wire.kafka import KafkaLog
-from streamgp.wire.topics import preflight, topic_plan
+from streamgp.wire.topics import preflight
 
 
 @contextmanager
@@ -64,9 +64,8 @@ def serve(
     try:
         gate = make_gate(settings, name, clock)
         with stopping() as stop:
-            preflight(
-                log, [spec.name for spec in topic_plan(settings.prefix)], command=create_command(settings), stop=stop
-            )
+            wanted = {*written_topics(kind, settings), *(s.topic for s in reads)}
+            preflight(log, wanted, command=create_command(settings), stop=stop)
             if stop.is_set():  # told to stop while the broker was waited for
                 click.echo(f"{name}: stopped", err=True)
                 sys.exit(0)

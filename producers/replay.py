@@ -87,11 +87,12 @@ def _load(given: dict[str, Any]) -> Load:
 
 def _send(load: Load, settings: Settings, log: Log, given: dict[str, Any]) -> tuple[Outcome, int]:
     """Everything sent, then the faulty rows as dead letters; what did not arrive is kept."""
-    topic, dead = topic_name(settings.prefix, "observations"), topic_name(settings.prefix, "dead-letter")
+    dead = topic_name(settings.prefix, "dead-letter")
+    topics = sorted({settings.observations_topic(station) for station in settings.stations or ("",)})
     pacer = Pacer(SystemClock(), speed=given["speed"], rate=given["rate"])
     try:
         log.topics()
-        preflight(log, [topic, dead] if load.faults else [topic])
+        preflight(log, [*topics, dead] if load.faults else topics)
     except BrokerUnavailableError as error:
         _tell(f"{error}; waiting for it up to {given['timeout_s']:g} s")
     writer = log.writer()
@@ -100,7 +101,9 @@ def _send(load: Load, settings: Settings, log: Log, given: dict[str, Any]) -> tu
             # Twice the time and a little: by then the client itself has given each record up, and says which.
             known_s = 2.0 * given["timeout_s"] + 5.0
             sender = Sender(writer, pacer, pause=stop.wait, timeout_s=known_s, progress=step)
-            outcome = sender.send((o.time_ms, outgoing(o, topic)) for o in load.observations)
+            outcome = sender.send(
+                (o.time_ms, outgoing(o, settings.observations_topic(o.station))) for o in load.observations
+            )
             letters = 0 if stop.is_set() else _bury(load.faults, writer, topic=dead, timeout_s=given["timeout_s"])
     finally:
         writer.close()

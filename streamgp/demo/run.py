@@ -58,8 +58,8 @@ class Network:
 
     def outgoing(self) -> list[Outgoing]:
         """The observations as the producers would send them."""
-        topic = self.settings.topic("observations")
-        return [Outgoing(topic, o.station, encode(o)) for o in self.plan.sent()]
+        topic = self.settings.observations_topic
+        return [Outgoing(topic(o.station), o.station, encode(o)) for o in self.plan.sent()]
 
     def finished(self, sent: int) -> bool:
         """Whether every observation is learned or refused and every question concluded."""
@@ -70,7 +70,7 @@ def run_embedded(plan: Plan, tick: Callable[[Tally], None], *, log: MemoryLog | 
     """The whole network in this thread over a :class:`MemoryLog` (a new one by default), without ever waiting."""
     network = Network(plan)
     log = log or MemoryLog()
-    log.create_topics(topic_plan(network.settings.prefix))
+    log.create_topics(topic_plan(network.settings.prefix, stations=network.settings.own_topics()))
     started = time.monotonic()
     log.writer().write(network.outgoing())
     together(
@@ -93,7 +93,7 @@ def run_on_broker(plan: Plan, log: Log, tick: Callable[[Tally], None], *, patien
         If the topics hold records already, a role stopped by itself, or nothing moved for ``patience_s``.
     """
     network = Network(plan)
-    log.create_topics(topic_plan(network.settings.prefix))
+    log.create_topics(topic_plan(network.settings.prefix, stations=network.settings.own_topics()))
     _check_empty(log, network)
     stop, failures = threading.Event(), []
 

@@ -89,7 +89,7 @@ class Tally:
                 self._shown(decode(message.value, StationForecast))
             elif suffix == "forecasts":
                 self._fused(decode(message.value, Forecast))
-            elif suffix == "observations":
+            elif suffix.startswith("observations"):
                 self._observed(decode(message.value, Observation))
 
     def _observed(self, observation: Observation) -> None:

@@ -13,7 +13,7 @@ from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.settings import Settings
 from streamgp.roles.window import Windows
 from streamgp.wire.codec import decode, encode
-from streamgp.wire.deadletter import dead_letter
+from streamgp.wire.deadletter import dead_letter, kind_of
 from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Prediction, Progress, Query, Record
 
@@ -77,7 +77,7 @@ class CloudRole:
         for closed in self._windows.close(now_s):
             forecast = self._fusing.conclude(closed)
             self.counts[f"forecast {forecast.status}"] += 1
-            self.counts.update(f"trimmed: {name}" for name in forecast.trimmed)
+            self.counts.update(f"trimmed: {name}" for name in forecast.trimmed if self._windows.knows(name))
             self._write("forecasts", forecast.query_id, forecast)
             for report in self._fusing.reports(closed.query.time_ms):
                 self._write("trust", report.agent, report)
@@ -133,7 +133,7 @@ class CloudRole:
             log.warning("withheld a record of %s: %s", suffix, error)
 
     def _refuse(self, message: Message, reason: str, field: str) -> None:
-        self.counts[f"refused: {reason}"] += 1
+        self.counts[f"refused: {kind_of(reason)}"] += 1
         self._out.append(
             dead_letter(
                 message,

@@ -16,7 +16,7 @@ from streamgp.roles.agent import scalar
 from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.settings import ScorerSettings, Settings
 from streamgp.wire.codec import decode, encode
-from streamgp.wire.deadletter import dead_letter
+from streamgp.wire.deadletter import dead_letter, kind_of
 from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Forecast, Observation, Query, Score, StationForecast
 
@@ -134,7 +134,6 @@ class ScorerRole:
         return []
 
     def feed(self, messages: list[Message], now_s: float) -> None:
-        suffix_at = len(self._settings.prefix) + 1
         for message in messages:
             at = (message.topic, message.partition)
             if message.offset < self._next.get(at, 0):
@@ -142,7 +141,7 @@ class ScorerRole:
                 continue
             self._next[at] = message.offset + 1
             try:
-                self._read(message, message.topic[suffix_at:])
+                self._read(message, self._settings.suffix(message.topic))
             except (DecodeError, ValueError) as error:
                 self._refuse(message, error)
 
@@ -316,7 +315,7 @@ class ScorerRole:
 
     def _refuse(self, message: Message, error: Exception) -> None:
         reason, field = (error.reason, error.field) if isinstance(error, DecodeError) else (str(error), "y")
-        self.counts[f"refused: {reason}"] += 1
+        self.counts[f"refused: {kind_of(reason)}"] += 1
         topic = self._settings.topic("dead-letter")
         self._out.append(dead_letter(message, topic=topic, key=message.key or "", reason=reason, field=field))
 

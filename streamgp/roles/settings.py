@@ -12,6 +12,7 @@ from streamgp.errors import SettingsError
 from streamgp.models.features import FeatureSettings
 from streamgp.roles.door import DoorSettings
 from streamgp.roles.training_settings import TrainingSettings
+from streamgp.wire.topics import station_topic
 
 
 class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,6 +142,9 @@ class Settings(_Section, frozen=True, kw_only=True):
     prefix: str = "streamgp"
     stations: tuple[str, ...] = ()
     """Stations known beforehand; others are found when they speak."""
+    observation_topics: Literal["shared", "per-station"] = "shared"
+    """``per-station``: the observations of each of ``stations`` have a topic of their own, so that the broker's
+    access control can keep everybody else out of it (docs/acl.md)."""
     model: ModelSettings = ModelSettings()
     features: RowSettings = RowSettings()
     agent: AgentSettings = AgentSettings()
@@ -159,6 +163,21 @@ class Settings(_Section, frozen=True, kw_only=True):
     def topic(self, suffix: str) -> str:
         """Full name of a topic, e.g. ``streamgp.queries``."""
         return f"{self.prefix}.{suffix}"
+
+    def observations_topic(self, station: str) -> str:
+        """Where a station's observations are."""
+        if self.observation_topics == "shared":
+            return self.topic("observations")
+        return station_topic(self.prefix, station)
+
+    def suffix(self, topic: str) -> str:
+        """What a topic is about, without the prefix; all topics of observations are ``observations``."""
+        rest = topic[len(self.prefix) + 1 :]
+        return "observations" if rest.startswith("observations.") else rest
+
+    def own_topics(self) -> tuple[str, ...]:
+        """Stations that have a topic of their own for their observations."""
+        return self.stations if self.observation_topics == "per-station" else ()
 
     def door_settings(self) -> DoorSettings:
         """The door's settings; the lateness of the agent is the door's as well, unless it names its own."""
@@ -210,6 +229,10 @@ def check(settings: Settings, *, source: str = "settings") -> None:
     agent, cloud, model = settings.agent, settings.cloud, settings.model
     wrong = [
         (not settings.prefix, "prefix must not be empty"),
+        (
+            settings.observation_topics == "per-station" and not settings.stations,
+            "observation_topics: per-station needs the names of all `stations`",
+        ),
         (model.n_neighbors < 1, "model.n_neighbors must be at least 1"),
         (model.warm_up < 2, "model.warm_up must be at least 2"),
         (

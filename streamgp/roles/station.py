@@ -23,7 +23,7 @@ from streamgp.roles.plain import (
 )
 from streamgp.roles.settings import Settings
 from streamgp.wire.codec import decode, encode
-from streamgp.wire.deadletter import dead_letter
+from streamgp.wire.deadletter import dead_letter, kind_of
 from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Forecast, Observation, Prediction, Progress, Query, Record, StationForecast
 
@@ -124,7 +124,7 @@ class AgentRole:
         return min(times) if times else None
 
     def full(self) -> frozenset[str]:
-        return frozenset({self._settings.topic("observations")} if self._merge.waiting > HELD else ())
+        return frozenset({self._settings.observations_topic(self.agent.station)} if self._merge.waiting > HELD else ())
 
     def done(self) -> dict[Partition, int]:
         offsets = dict(self._next)
@@ -214,7 +214,7 @@ class AgentRole:
             self.counts["read twice"] += 1
             return
         self._next[at] = message.offset + 1
-        suffix = message.topic[len(self._settings.prefix) + 1 :]
+        suffix = self._settings.suffix(message.topic)
         try:
             if suffix == "observations":
                 if message.key == self.agent.station:
@@ -380,11 +380,11 @@ class AgentRole:
             log.warning("%s: withheld a record of %s: %s", self.agent.station, suffix, error)
 
     def _refuse(self, message: Message, reason: str, field: str, *, count: str | None = None) -> None:
-        name = f"refused: {count or reason}"
+        name = f"refused: {count or kind_of(reason)}"
         if name not in self.counts and len(self.counts) >= MOST_KINDS:
             name = "refused: other"  # reasons quote what they refuse, and nobody may fill the memory with that
         self.counts[name] += 1
-        self._refused += message.topic == self._settings.topic("observations")
+        self._refused += self._settings.suffix(message.topic) == "observations"
         self._out.append(
             dead_letter(
                 message,

@@ -14,6 +14,8 @@ from streamgp.wire.records import Prediction, Query
 
 #: ids of closed windows that are remembered, so that late and repeated answers are known as such
 REMEMBERED = 50_000
+#: agents that are waited for; names beyond are somebody's invention
+MOST_AGENTS = 10_000
 VERSION = 1
 
 
@@ -79,7 +81,8 @@ class Windows:
 
     def join(self, agent: str) -> None:
         """The agent is there (again): windows wait for it."""
-        self._missed[agent] = 0
+        if agent in self._missed or len(self._missed) < MOST_AGENTS:
+            self._missed[agent] = 0
 
     def leave(self, agent: str) -> None:
         """The agent has left: nobody waits for it, its answers still count."""

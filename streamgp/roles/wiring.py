@@ -29,14 +29,32 @@ _READS: dict[str, tuple[str, ...]] = {
 }
 
 
+_WRITES: dict[str, tuple[str, ...]] = {
+    "agent": ("queries", "progress", "predictions", "station-forecasts"),
+    "cloud": ("forecasts", "trust"),
+    "scorer": ("scores",),
+}
+
+
+def written_topics(kind: Kind, settings: Settings) -> list[str]:
+    """The topics that a role writes to, its journal and snapshots among them."""
+    return [settings.topic(suffix) for suffix in (*_WRITES.get(kind, ()), "dead-letter", "journal", "snapshots")]
+
+
 def subscriptions(
     kind: Kind, settings: Settings, *, station: str | None = None, also: tuple[str, ...] = ()
 ) -> list[Subscription]:
     """The topics that a role reads, and those of ``also``; an agent reads its own partition of the observations."""
-    return [
-        Subscription(settings.topic(suffix), key=station if kind == "agent" and suffix == "observations" else None)
-        for suffix in (*_READS[kind], *also)
-    ]
+    reads: list[Subscription] = []
+    for suffix in (*_READS[kind], *also):
+        if suffix != "observations":
+            reads.append(Subscription(settings.topic(suffix)))
+        elif kind == "agent" and station is not None:
+            reads.append(Subscription(settings.observations_topic(station), key=station))
+        else:
+            topics = dict.fromkeys(map(settings.observations_topic, settings.stations or ("",)))
+            reads += [Subscription(topic) for topic in topics]
+    return reads
 
 
 def station_model(settings: Settings) -> StationModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import final
 
 import msgspec
@@ -13,6 +14,26 @@ from streamgp.wire.log import Message, Outgoing
 MAX_VALUE_BYTES = 900_000
 MAX_TEXT = 500
 _CARRIED = "original."
+_DETAIL = re.compile(r"[:(`'\"\d]| by | of ")
+
+
+_KINDS = {"Expected": "wrong type", "Object missing required field": "missing field", "the key says": "wrong key"}
+
+
+def kind_of(reason: str) -> str:
+    """A reason without what differs from record to record, so that reasons can be counted: there are a few.
+
+    Examples
+    --------
+    >>> kind_of("clock ahead by 24 h"), kind_of("unknown format: JSON is malformed (byte 7)")
+    ('clock ahead', 'unknown format')
+    >>> kind_of("Expected `str`, got `int`"), kind_of("refused: unsigned")
+    ('wrong type', 'refused: unsigned')
+    """
+    if reason.startswith("refused: "):
+        return reason
+    head = _DETAIL.split(reason, maxsplit=1)[0].strip(" ,-") or "other"
+    return _KINDS.get(head, head)[:80]
 
 
 @final

@@ -1,9 +1,12 @@
 """Who wrote this record: Ed25519 signatures in a header, held against a list of keys bound to role names.
 
 The header ``signature`` holds, big-endian: a version (1 byte), the id of the key (8), the time of signing in ms (8),
-a number that grows with every record of the signer (8), a digest of topic and key (16), and the signature (64) over
-a fixed text, all fields before it and the SHA-256 of the value. So a record cannot be changed, moved to another topic
-or key, sent by another role, or, because the number must grow, sent again.
+a number that grows with every record of the signer (8), a digest of topic and key (16), the signature (64), and a path.
+Records that are written together are signed together: each is a leaf, the SHA-256 of a zero byte, the fields before the
+signature and the SHA-256 of the value; two nodes make one, the SHA-256 of a one byte and both; the signature is over a
+fixed text and the root. The path leads from the leaf there: for each step a byte, 0 if the other node stands to the
+right, and that node (32). A lone record is its own root. So a record cannot be changed, moved to another topic or key,
+sent by another role, or, because the number must grow, sent again; and a hundred records cost one signature.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
@@ -27,6 +30,10 @@ from streamgp.wire.keys import LIST, AllowList, key_id, raw_public, read_list
 from streamgp.wire.log import Message, Outgoing, Partition
 
 HEADER = "signature"
+#: steps of a path, the most: of a million records that are signed together
+MOST_STEPS = 20
+#: signatures that were verified and are remembered, for the other records that they are for
+REMEMBERED = 4_096
 _VERSION = 1
 _FIELDS = struct.Struct(">B8sQQ16s")
 _TEXT = b"streamgp record signature 1\0"
@@ -39,6 +46,7 @@ SPEAKERS: dict[str, tuple[str | None, str]] = {
     "updates": ("client", "agent"),
     "forecasts": (None, "cloud"),
     "globals": (None, "cloud"),
+    "trust": (None, "cloud"),
     "scores": (None, "scorer"),
 }
 
@@ -76,22 +84,68 @@ class Signer:
 
     def sign(self, record: Outgoing) -> Outgoing:
         """The record with its signature."""
+        return self.sign_all([record])[0]
+
+    def sign_all(self, records: list[Outgoing]) -> list[Outgoing]:
+        """The records with one signature between them."""
+        if not records:
+            return []
+        fields = [self._fields(record) for record in records]
+        root, paths = _tree([_leaf(f, r.value) for f, r in zip(fields, records, strict=True)])
+        signature = self._key.sign(_TEXT + root)
+        signed = []
+        for record, own, path in zip(records, fields, paths, strict=True):
+            headers = tuple(h for h in record.headers if h[0] != HEADER)
+            signed.append(msgspec.structs.replace(record, headers=(*headers, (HEADER, own + signature + path))))
+        return signed
+
+    def _fields(self, record: Outgoing) -> bytes:
         now_ns = self._clock_ns()
         self.sequence = max(now_ns, self.sequence + 1)
         fields = _FIELDS.pack(
             _VERSION, self._id, now_ns // 1_000_000, self.sequence, _address(record.topic, record.key)
         )
-        headers = tuple(h for h in record.headers if h[0] != HEADER)
-        signature = self._key.sign(_signed(fields, record.value))
-        return msgspec.structs.replace(record, headers=(*headers, (HEADER, fields + signature)))
+        return fields
 
 
 def _address(topic: str, key: str | None) -> bytes:
     return hashlib.sha256(f"{topic}\0{key}".encode()).digest()[:16]
 
 
-def _signed(fields: bytes, value: bytes | None) -> bytes:
-    return _TEXT + fields + hashlib.sha256(value or b"").digest()
+def _leaf(fields: bytes, value: bytes | None) -> bytes:
+    return hashlib.sha256(b"\0" + fields + hashlib.sha256(value or b"").digest()).digest()
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def _tree(leaves: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """The root of a tree over leaves, and the path of each; an odd node at the end of a row goes up as it is."""
+    paths, row = [b"" for _ in leaves], leaves
+    below = [[i] for i in range(len(leaves))]  # the leaves under each node
+    while len(row) > 1:
+        up, under = [], []
+        for i in range(0, len(row) - 1, 2):
+            for leaf in below[i]:
+                paths[leaf] += b"\0" + row[i + 1]
+            for leaf in below[i + 1]:
+                paths[leaf] += b"\1" + row[i]
+            up.append(_node(row[i], row[i + 1]))
+            under.append(below[i] + below[i + 1])
+        if len(row) % 2:
+            up.append(row[-1])
+            under.append(below[-1])
+        row, below = up, under
+    return row[0], paths
+
+
+def _root(leaf: bytes, path: bytes) -> bytes:
+    """Where the path leads; of a path that is none, somewhere else."""
+    for at in range(0, len(path), 33):
+        other = path[at + 1 : at + 33]
+        leaf = _node(other, leaf) if path[at] else _node(leaf, other)
+    return leaf
 
 
 @final
@@ -113,6 +167,7 @@ class Verifier:
         self._prefix = prefix
         self._max_delay_ms = max_delay_s * 1000.0
         self._last: dict[tuple[str, Partition], int] = {}
+        self._good: OrderedDict[tuple[bytes, bytes, bytes], None] = OrderedDict()
 
     def why_not(self, message: Message) -> str | None:
         """The reason why it is refused; None: it is believed, and noted."""
@@ -124,9 +179,10 @@ class Verifier:
         header = next((value for name, value in message.headers if name == HEADER), None)
         if header is None:
             return "unsigned"
-        if len(header) != _FIELDS.size + 64 or header[0] != _VERSION:
+        path = header[_FIELDS.size + 64 :]
+        if len(header) < _FIELDS.size + 64 or header[0] != _VERSION or len(path) % 33 or len(path) > 33 * MOST_STEPS:
             return "unknown signature format"
-        fields, signature = header[: _FIELDS.size], header[_FIELDS.size :]
+        fields, signature = header[: _FIELDS.size], header[_FIELDS.size : _FIELDS.size + 64]
         _, identity, signed_ms, sequence, address = _FIELDS.unpack(fields)
         entry = self.allowed.find(identity)
         if entry is None:
@@ -135,9 +191,7 @@ class Verifier:
             return "revoked key"
         if signed_ms > entry.until_ms:
             return "expired key"
-        try:
-            self.allowed.publics[identity].verify(signature, _signed(fields, message.value))
-        except InvalidSignature:
+        if not self._is_good(identity, signature, _root(_leaf(fields, message.value), path)):
             return "bad signature"
         if address != _address(message.topic, message.key):
             return "re-addressed"
@@ -151,10 +205,23 @@ class Verifier:
         self._last[place] = sequence
         return None
 
+    def _is_good(self, identity: bytes, signature: bytes, root: bytes) -> bool:
+        """Whether the key signed this root; that of many records is verified once."""
+        known = (identity, signature, root)
+        if known not in self._good:
+            try:
+                self.allowed.publics[identity].verify(signature, _TEXT + root)
+            except InvalidSignature:
+                return False
+            self._good[known] = None
+            if len(self._good) > REMEMBERED:
+                self._good.popitem(last=False)
+        return True
+
     def note(self, message: Message) -> None:
         """It was believed before: its number counts as seen, whatever has become of its key."""
         header = next((value for name, value in message.headers if name == HEADER), b"")
-        if len(header) == _FIELDS.size + 64:
+        if len(header) >= _FIELDS.size + 64:
             _, identity, _, sequence, _ = _FIELDS.unpack(header[: _FIELDS.size])
             entry = self.allowed.find(identity)
             if entry is not None:
@@ -233,7 +300,8 @@ class SigningGate:
 
     def signed(self, records: list[Outgoing]) -> list[Outgoing]:
         known = {f"{self._prefix}.{suffix}" for suffix in SPEAKERS}
-        return [self.signer.sign(record) if record.topic in known else record for record in records]
+        signed = iter(self.signer.sign_all([record for record in records if record.topic in known]))
+        return [next(signed) if record.topic in known else record for record in records]
 
     def state(self) -> dict[str, Any]:
         return {"seen": self.verifier.state(), "sequence": self.sequence, "counts": dict(self.counts)}

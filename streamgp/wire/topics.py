@@ -65,7 +65,19 @@ def topic_name(prefix: str, suffix: str) -> str:
     return f"{prefix}.{suffix}"
 
 
-def topic_plan(prefix: str, *, partitions: int = PARTITIONS) -> list[TopicSpec]:
+def station_topic(prefix: str, station: str) -> str:
+    """The topic of one station's observations, where each has its own: letters, digits, dots and dashes stay.
+
+    Examples
+    --------
+    >>> station_topic("streamgp", "Malin Head"), station_topic("streamgp", "a_b")
+    ('streamgp.observations.Malin_20Head', 'streamgp.observations.a_5fb')
+    """
+    legal = re.sub(r"[^A-Za-z0-9.-]", lambda m: "".join(f"_{b:02x}" for b in m.group().encode()), station)
+    return topic_name(prefix, f"observations.{legal}")
+
+
+def topic_plan(prefix: str, *, partitions: int = PARTITIONS, stations: Iterable[str] = ()) -> list[TopicSpec]:
     """All topics of a deployment, as :meth:`streamgp.wire.log.Log.create_topics` takes them.
 
     Parameters
@@ -74,6 +86,8 @@ def topic_plan(prefix: str, *, partitions: int = PARTITIONS) -> list[TopicSpec]:
         Comes before every name, with a dot.
     partitions
         Of the topics that are not broadcast; it cannot be changed later without moving keys.
+    stations
+        Stations whose observations get a topic of their own.
 
     Raises
     ------
@@ -96,7 +110,7 @@ def topic_plan(prefix: str, *, partitions: int = PARTITIONS) -> list[TopicSpec]:
             config=CONFIG.get(suffix, {}),
         )
         for suffix in (*TOPICS, DEAD_LETTER, *INTERNAL)
-    ]
+    ] + [TopicSpec(station_topic(prefix, station)) for station in stations]
 
 
 def preflight(

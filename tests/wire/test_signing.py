@@ -111,6 +111,25 @@ def test_partitions_have_no_common_order(keys: Keys) -> None:
     assert [keys.why(second), keys.why(first)] == [None, None]
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 64])
+def test_records_that_are_signed_together_are_believed_each_for_itself(count: int, keys: Keys) -> None:
+    """In any order of partitions, any of them missing; and no path leads from one to another."""
+    records = [
+        Outgoing("p.predictions", f"q{i}", encode(replace(prediction(), query_id=f"q{i}"))) for i in range(count)
+    ]
+    signed = keys.signers["agent.A"].sign_all(records)
+    messages = [Message(s.topic, i, 0, s.key, s.value, NOW_MS, s.headers) for i, s in enumerate(signed)]
+    assert [keys.why(m) for m in messages[::2]] == [None] * len(messages[::2])
+    assert len({m.headers[0][1][41:105] for m in messages}) == 1
+    if count > 2:
+        header = messages[1].headers[0][1]
+        assert keys.why(replace(messages[1], headers=(("signature", header[:-33]),))) == "bad signature"
+        assert keys.why(replace(messages[1], headers=(("signature", header + header[-33:]),))) == "bad signature"
+        swapped = replace(messages[1], value=messages[0].value)
+        assert keys.why(swapped) == "bad signature"
+        assert keys.why(messages[1]) is None
+
+
 def test_what_was_seen_is_kept_over_a_restart(keys: Keys) -> None:
     early = keys.message("agent.A", "predictions", prediction())
     keys.why(early)

@@ -85,3 +85,13 @@ def test_preflight_waits_for_a_broker_until_told_to_stop() -> None:
     assert 0.1 < time.monotonic() - begun < 2.0
     assert log.asked == 1
     timer.join()
+
+
+def test_stations_may_have_topics_of_their_own() -> None:
+    plan = topic_plan("net", stations=("Malin Head", "Köln"))
+    own = [spec for spec in plan if spec.name.startswith("net.observations.")]
+    assert [(spec.name, spec.partitions) for spec in own] == [
+        ("net.observations.Malin_20Head", 1),
+        ("net.observations.K_c3_b6ln", 1),
+    ]
+    assert {spec.name for spec in topic_plan("net")} < {spec.name for spec in plan}

@@ -1,0 +1,56 @@
+"""What each role needs of the broker and no more: rules for its access control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from shlex import quote
+from typing import Literal
+
+from streamgp.roles.settings import Settings
+from streamgp.roles.wiring import Kind, subscriptions, written_topics
+
+
+@dataclass(frozen=True, order=True)
+class Rule:
+    """One thing that a role may do. ``read`` and ``write`` imply that it may see that the thing exists."""
+
+    role: str
+    operation: Literal["read", "write"]
+    kind: Literal["topic", "group", "transactional-id"]
+    name: str
+
+    def command(self, principal: str) -> str:
+        """The words of ``kafka-acls.sh`` that allow it."""
+        return (
+            f"--add --allow-principal {quote(principal)} --operation {self.operation.capitalize()} "
+            f"--{self.kind} {quote(self.name)}"
+        )
+
+
+def rules(settings: Settings) -> list[Rule]:
+    """The rules of all roles of a network whose stations the settings name.
+
+    Examples
+    --------
+    >>> settings = Settings(stations=("A", "B"), observation_topics="per-station")
+    >>> [r.name for r in rules(settings) if r.role == "agent.A" and "observations" in r.name]
+    ['streamgp.observations.A']
+    """
+    roles: list[tuple[Kind, str | None]] = [("agent", station) for station in settings.stations]
+    found: list[Rule] = []
+    for kind, station in (*roles, ("cloud", None), ("scorer", None)):
+        found += _rules_of(kind, station, settings)
+    return sorted(found)
+
+
+def _rules_of(kind: Kind, station: str | None, settings: Settings) -> list[Rule]:
+    role = ".".join(filter(None, (kind, station)))
+    kept = [settings.topic("journal"), settings.topic("snapshots")]
+    read = [*(s.topic for s in subscriptions(kind, settings, station=station)), *kept]
+    own = f"{settings.prefix}.{role}"
+    return [
+        *(Rule(role, "read", "topic", topic) for topic in dict.fromkeys(read)),
+        *(Rule(role, "write", "topic", topic) for topic in written_topics(kind, settings)),
+        Rule(role, "read", "group", own),
+        Rule(role, "write", "transactional-id", own),
+    ]

@@ -1,0 +1,257 @@
+"""A whole network as processes over a real broker, and everything that can happen to it (``make chaos``).
+
+Agents, cloud and scorer are killed with SIGKILL at random, each as often as told; the broker is stopped and started
+again, and frozen once as a network that carries nothing. In the end each model holds exactly the observations sent and
+is equal to the bit to that of an undisturbed run in one process, every question has exactly one committed forecast, one
+conclusion, and one answer of each agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from threadpoolctl import threadpool_limits
+
+from producers.datasets import observations
+from streamgp.roles.loop import together
+from streamgp.roles.settings import Settings, load_settings
+from streamgp.roles.stores import folder_name
+from streamgp.roles.wiring import agent_role, subscriptions
+from streamgp.wire.checkpoint import pack, unpack
+from streamgp.wire.clock import ManualClock
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.kafka import KafkaLog
+from streamgp.wire.log import Outgoing, Subscription
+from streamgp.wire.memory import MemoryLog
+from streamgp.wire.records import Forecast, Observation, Prediction, Query, Record, StationForecast
+from streamgp.wire.topics import topic_plan
+from tests.brokers import OwnBroker
+
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS = """
+[model]
+warm_up = 20
+n_neighbors = 8
+[agent]
+max_wait_s = 120.0
+settle_s = 2.0
+[cloud]
+deadline_s = 5.0
+[keep]
+commit_interval_s = 0.2
+snapshot_every_s = 3.0
+"""
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """How much happens; a run is a function of it and of the machine's moods."""
+
+    seed: int = 0
+    stations: int = 12
+    observations: int = 20_000
+    kills: int = 5
+    outages: int = 2
+    pauses: int = 1
+    gap_s: float = 1.0
+    patience_s: float = 600.0
+
+
+class Run:
+    """One run: its processes, its broker, and what was done to them."""
+
+    def __init__(self, chaos: Chaos, folder: Path, broker: OwnBroker) -> None:
+        self.chaos = chaos
+        self.folder = folder
+        self.broker = broker
+        self.rng = random.Random(chaos.seed)
+        self.prefix = f"chaos-{chaos.seed}"
+        self.file = folder / "settings.toml"
+        self.file.write_text(SETTINGS)
+        every = list(observations("irish-wind", limit=chaos.observations * 12 // chaos.stations))
+        self.names = sorted({o.station for o in every[:12]})[: chaos.stations]
+        self.sent = tuple(o for o in every if o.station in self.names)
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.killed: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+        self._undisturbed: tuple[dict[str, bytes], dict[str, set[str]]] | None = None
+
+    @property
+    def roles(self) -> list[str]:
+        return [*(f"agent.{name}" for name in self.names), "cloud", "scorer"]
+
+    def settings(self) -> Settings:
+        return msgspec.structs.replace(load_settings(self.file), prefix=self.prefix, stations=tuple(self.names))
+
+    def start(self, role: str) -> None:
+        kind, _, station = role.partition(".")
+        words = [kind, "--broker", self.broker.address, "--prefix", self.prefix, "--settings", str(self.file)]
+        words += ["--state", str(self.folder / "state"), *(("--station", station) if station else ())]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        with (self.folder / f"{folder_name(role)}.log").open("ab") as log:
+            command = [sys.executable, "-m", "streamgp.cli", *words]
+            self.running[role] = subprocess.Popen(command, env=env, cwd=self.folder, stdout=log, stderr=log)
+
+    def supervise(self) -> None:
+        """What has ended is started again, as systemd or an orchestrator would."""
+        for role, process in list(self.running.items()):
+            if process.poll() is not None:
+                self.ended[f"{role}: {process.returncode}"] += 1
+                self.start(role)
+
+    def disturb(self) -> None:
+        """All that was planned, in an order and at moments that the seed decides."""
+        c = self.chaos
+        events = [("kill", role) for role in self.roles for _ in range(c.kills)]
+        events += [("outage", "")] * c.outages + [("pause", "")] * c.pauses
+        self.rng.shuffle(events)
+        for what, role in events:
+            self.wait(self.rng.uniform(0.2, 2.0) * c.gap_s)
+            if what == "kill":
+                self.running[role].send_signal(signal.SIGKILL)
+                self.running[role].wait(10)
+                self.killed[role] += 1
+            elif what == "outage":
+                self.broker.stop()
+                self.wait(self.rng.uniform(1.0, 4.0) * c.gap_s)
+                self.broker.start()
+            else:
+                self.broker.freeze()
+                self.wait(3.0 * c.gap_s)
+                self.broker.thaw()
+
+    def wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.supervise()
+            time.sleep(min(0.2, left))
+
+    def finish(self, log: KafkaLog) -> None:
+        """Wait until every question of every observation is concluded, then stop everybody in good order."""
+        expected = self.expected_questions()
+        seen, moved_s = -1, time.monotonic()
+        while seen < expected:
+            self.wait(1.0)
+            now = len({r.query_id for r in self.read(log, "station-forecasts", StationForecast)})
+            if now != seen:
+                seen, moved_s = now, time.monotonic()
+            assert time.monotonic() - moved_s < self.chaos.patience_s, f"stands still at {seen} of {expected}"
+        self.wait(2.0)
+        for process in self.running.values():
+            process.send_signal(signal.SIGTERM)
+        codes = {role: process.wait(60) for role, process in self.running.items()}
+        assert set(codes.values()) == {0}, codes
+
+    def expected_questions(self) -> int:
+        return sum(len(q) for q in self.undisturbed()[1].values())
+
+    def undisturbed(self) -> tuple[dict[str, bytes], dict[str, set[str]]]:
+        """Models and questions of the same observations in one process, without a broker."""
+        if self._undisturbed is None:
+            log, settings = MemoryLog(), self.settings()
+            log.create_topics(topic_plan(self.prefix))
+            topic = settings.topic("observations")
+            log.writer().write([Outgoing(topic, o.station, encode(o)) for o in self.sent])
+            agents = {s: agent_role(settings, s) for s in self.names}
+            pairs = [
+                (a, log.reader(subscriptions("agent", settings, station=s)), log.writer()) for s, a in agents.items()
+            ]
+            with threadpool_limits(1):  # as the processes: sums of several threads round otherwise
+                together(pairs, ManualClock())
+            models = {s: pack(a.agent.model.state()) for s, a in agents.items()}
+            asked: dict[str, set[str]] = {s: set() for s in self.names}
+            for q in self.read(log, "queries", Query):
+                asked[q.station].add(q.id)
+            self._undisturbed = (models, asked)
+        return self._undisturbed
+
+    def read(self, log: Any, suffix: str, kind: type[Record]) -> list[Any]:
+        reader, found = log.reader([Subscription(f"{self.prefix}.{suffix}")]), []
+        while (messages := reader.poll(1.0, 5_000)) or reader.stats.behind != 0:
+            found += [decode(m.value, kind) for m in messages]
+        reader.close()
+        return found
+
+    def check(self, log: KafkaLog) -> None:
+        """What must hold after all that."""
+        models, asked = self.undisturbed()
+        for station in self.names:
+            data = sorted((self.folder / "state" / folder_name(f"agent.{station}")).glob("snapshot-*.sgp"))[-1]
+            state = unpack(data.read_bytes())["state"]
+            learned, sent = state["counts"]["learned"], sum(o.station == station for o in self.sent)
+            assert learned == sent, f"{station} learned {learned} of {sent}"
+            assert pack(state["agent"]["model"]) == models[station], f"{station}: another model than undisturbed"
+        ids = set().union(*asked.values())
+        once = Counter(dict.fromkeys(ids, 1))
+        assert {q.id for q in self.read(log, "queries", Query)} == ids
+        assert Counter(f.query_id for f in self.read(log, "forecasts", Forecast)) == once
+        assert Counter(f.query_id for f in self.read(log, "station-forecasts", StationForecast)) == once
+        answers = Counter((p.query_id, p.agent) for p in self.read(log, "predictions", Prediction))
+        assert answers == Counter({(query_id, s): 1 for query_id in ids for s in self.names})
+
+    def all(self) -> dict[str, Any]:
+        """Everything, and figures about it."""
+        begun = time.monotonic()
+        self.broker.start()
+        log = KafkaLog(self.broker.address)
+        try:
+            log.create_topics(topic_plan(self.prefix))
+            for role in self.roles:
+                self.start(role)
+            self.send(log, self.sent)
+            self.disturb()
+            self.finish(log)
+            self.check(log)
+        finally:
+            for process in self.running.values():
+                process.kill()
+                process.wait(10)
+            log.close()
+        return {
+            "seed": self.chaos.seed,
+            "seconds": round(time.monotonic() - begun, 1),
+            "observations": len(self.sent),
+            "kills": sum(self.killed.values()),
+            "ended otherwise": {k: n for k, n in self.ended.items() if not k.endswith(": -9")},
+        }
+
+    def send(self, log: KafkaLog, sent: tuple[Observation, ...]) -> None:
+        writer = log.writer()
+        writer.write([Outgoing(f"{self.prefix}.observations", o.station, encode(o)) for o in sent])
+        writer.flush(60.0)
+        writer.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
+    for name in ("stations", "observations", "kills", "outages", "pauses"):
+        parser.add_argument(f"--{name}", type=int, default=getattr(Chaos, name))
+    parser.add_argument("--gap-s", type=float, default=Chaos.gap_s)
+    given = vars(parser.parse_args())
+    seeds = range(given["first_seed"], given.pop("first_seed") + given.pop("seeds"))
+    for seed in seeds:
+        with tempfile.TemporaryDirectory(prefix=f"chaos-{seed}-") as folder:
+            broker = OwnBroker(Path(folder) / "broker")
+            try:
+                told = Run(Chaos(seed=seed, **given), Path(folder), broker).all()
+            finally:
+                broker.stop(keep=False)
+        print(told, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import get_args
 
 import click
 import msgspec
@@ -20,6 +21,7 @@ from streamgp.demo.run import run_embedded, run_on_broker
 from streamgp.demo.view import viewing
 from streamgp.errors import SettingsError, StreamGPError
 from streamgp.fusion.attacks import KINDS
+from streamgp.roles.settings import ModelKind
 from streamgp.wire.kafka import KafkaLog
 
 
@@ -29,6 +31,12 @@ from streamgp.wire.kafka import KafkaLog
 @click.option("--target", metavar="COLUMN", help="What is forecast, where the data set has several columns.")
 @click.option("--liars", type=click.IntRange(0), default=2, show_default=True, help="How many stations lie.")
 @click.option("--attack", type=click.Choice(KINDS), default="same-value", show_default=True, help="What they do.")
+@click.option(
+    "--model",
+    "kind",
+    type=click.Choice(get_args(ModelKind)),
+    help="What a station believes.  [default: that of the settings: nearest]",
+)
 @click.option(
     "--n-neighbors",
     type=click.IntRange(1),
@@ -48,6 +56,7 @@ def command(
     target: str | None,
     liars: int,
     attack: str,
+    kind: ModelKind | None,
     n_neighbors: int | None,
     period: str | None,
     late: tuple[str, ...],
@@ -63,9 +72,9 @@ def command(
     log_to_stderr("WARNING")
     one_thread()
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
-    if n_neighbors is not None:
-        model = msgspec.structs.replace(settings.model, n_neighbors=n_neighbors)
-        settings = msgspec.structs.replace(settings, model=model)
+    given = {"kind": kind, "n_neighbors": n_neighbors}
+    model = msgspec.structs.replace(settings.model, **{name: v for name, v in given.items() if v is not None})
+    settings = msgspec.structs.replace(settings, model=model)
     if settings.broker is not None and prefix is None:
         settings = msgspec.structs.replace(settings, prefix=own_prefix(settings.prefix))
     console, unit = Console(stderr=as_json), unit_of(dataset, target)

@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from typing_extensions import Self
 
-from streamgp.gp.gaussian import Array
+from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.contract import State
 from streamgp.models.cpoe.engine import Engine
 from streamgp.models.cpoe.options import Options
-from streamgp.models.cpoe.snapshot import engine_from_state, engine_state
+from streamgp.models.cpoe.snapshot import engine_from_state, engine_state, fresh_state
 
 
 @final
@@ -237,6 +237,24 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def _shaped(self, mean: Array) -> Array:
         return np.ascontiguousarray(mean[:, 0]) if self._flat_y else mean
 
+    # -- as the local model of a station
+
+    def learn_rows(self, Z: Array, y: Array) -> None:
+        """``partial_fit`` for finite float64 Z (n, d), y (n,), without scikit-learn's checks."""
+        if hasattr(self, "engine_"):
+            self.engine_.learn(Z, y[:, None])
+        else:
+            self.partial_fit(Z, y)
+
+    def belief(self, Z: Array) -> Gaussian:
+        """Belief about a single output at rows Z (m, d); before any data the prior."""
+        if not hasattr(self, "engine_"):
+            kernel = Options.of(self).start_kernel(Z.shape[1])
+            noise = kernel.nugget(Z) + float(self.noise_variance)
+            return Gaussian(np.zeros(len(Z)), kernel.variance(Z), noise)
+        mean, variance, _ = self.engine_.predict(Z)
+        return Gaussian(mean[:, 0], variance, np.full(len(Z), self.engine_.observation_noise))
+
     # -- what was learned
 
     @property
@@ -282,7 +300,8 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def state(self) -> State:
         """All that a twin needs to go on from here, without pickle."""
-        check_is_fitted(self, "engine_")
+        if not hasattr(self, "engine_"):
+            return fresh_state(Options.of(self))
         return {**engine_state(self._engine), "flat_y": bool(self._flat_y)}
 
     @classmethod
@@ -290,6 +309,8 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """The estimator that ``state`` describes: it predicts and learns the same, to the bit."""
         engine, arguments = engine_from_state(dict(state))
         model = cls(**arguments)
+        if engine is None:
+            return model
         model.engine_ = engine
         model.n_features_in_ = engine.d
         model._flat_y = bool(state["flat_y"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -19,12 +19,23 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Base of all sections."""
 
 
+ModelKind: TypeAlias = Literal["nearest", "cpoe", "constant"]
+
+
 class ModelSettings(_Section, frozen=True, kw_only=True):
     """What a station believes: ``kind`` picks the model, the rest are its parameters."""
 
-    kind: Literal["nearest", "constant"] = "nearest"
+    kind: ModelKind = "nearest"
     n_neighbors: int = 32
+    """Of ``nearest``."""
     max_points: int | None = 20_000
+    """Of ``nearest``."""
+    expert_size: int = 128
+    """Of ``cpoe``: observations an expert."""
+    correlation: int = 2
+    """Of ``cpoe``: experts that one region correlates."""
+    max_experts: int | None = 8
+    """Of ``cpoe``: experts kept; an older one is marginalised. Without a limit, memory grows with the stream."""
     warm_up: int = 200
     """Observations before scale and hyperparameters are fitted; until then other stations get no answer."""
     seed: int = 0
@@ -238,6 +249,11 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (
             model.max_points is not None and model.max_points < model.n_neighbors,
             "model.max_points must be at least model.n_neighbors",
+        ),
+        (min(model.expert_size, model.correlation) < 1, "model: expert_size and correlation must be at least 1"),
+        (
+            model.max_experts is not None and model.max_experts < model.correlation,
+            "model.max_experts must be at least model.correlation",
         ),
         (any(h < 1 for h in agent.horizons), "agent.horizons must be positive"),
         (agent.step_ms is not None and agent.step_ms < 1, "agent.step_ms must be positive"),

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from streamgp.fusion.attacks import make_attack
 from streamgp.models.constant import ConstantModel
 from streamgp.models.contract import LocalModel, State
+from streamgp.models.experts import CPoERegressor
 from streamgp.models.local import EstimatorModel
 from streamgp.models.nearest import NearestNeighborGP
 from streamgp.models.station import StationModel
@@ -91,6 +92,16 @@ def _local(settings: Settings, fit: bool) -> LocalModel:
     m = settings.model
     if m.kind == "constant":
         return ConstantModel()
+    if m.kind == "cpoe":
+        return EstimatorModel(
+            CPoERegressor(
+                expert_size=m.expert_size,
+                correlation=m.correlation,
+                max_experts=m.max_experts,
+                optimizer="lbfgs" if fit else None,
+                random_state=m.seed,
+            )
+        )
     return EstimatorModel(
         NearestNeighborGP(
             n_neighbors=m.n_neighbors,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from streamgp.demo.picture import draw
 from streamgp.demo.plan import Plan
 from streamgp.demo.tally import Tally
 from streamgp.errors import SettingsError
-from streamgp.roles.settings import Settings
+from streamgp.roles.settings import Settings, parse_settings
 from streamgp.wire.records import Observation
 
 
@@ -35,3 +36,22 @@ def test_a_late_station_that_would_never_come_is_refused() -> None:
 def test_a_run_without_any_score_is_drawn(tmp_path: Path) -> None:
     draw(Tally("p", liars=frozenset("A")), tmp_path / "empty.png", unit="y", attack_from_ms=None)
     assert (tmp_path / "empty.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_correlated_experts_serve_the_demo(tmp_path: Path) -> None:
+    """``--model cpoe``: every station forecasts with it, better than persistence, and its interval holds."""
+    (tmp_path / "settings.toml").write_text("[model]\nwarm_up = 40\nexpert_size = 32\nmax_experts = 4\n")
+    arguments = ["--model", "cpoe", "--settings", str(tmp_path / "settings.toml"), "--period", "1961-01-01:1961-03-22"]
+    result = CliRunner().invoke(command, [*arguments, "--json", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    methods = json.loads(result.stdout)["methods"]
+    for method in ("local", "cloud_trimmed", "chosen"):
+        assert methods[method]["rmse"] < methods["persistence"]["rmse"]
+        assert 0.8 < methods[method]["coverage"] < 0.99
+
+
+def test_settings_of_the_model_are_checked_by_name() -> None:
+    with pytest.raises(SettingsError, match="max_experts must be at least"):
+        parse_settings('[model]\nkind = "cpoe"\nmax_experts = 1\n')
+    with pytest.raises(SettingsError, match="expert_size"):
+        parse_settings("[model]\nexpert_size = 0\n")

@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from streamgp.errors import CheckpointError
 from streamgp.models.checks import check_bounded_memory, check_local_model
+from streamgp.models.experts import CPoERegressor
 from streamgp.models.local import EstimatorModel
 from streamgp.models.nearest import NearestNeighborGP
 
@@ -75,3 +76,37 @@ def test_snapshots_of_another_kind_are_refused_by_name() -> None:
 
     with pytest.raises(CheckpointError, match="no snapshot can name"):
         EstimatorModel(Foreign()).state()  # type: ignore[arg-type]  # wrong on purpose
+
+
+EXPERTS: dict[str, dict[str, Any]] = {
+    "fixed": {"optimizer": None, "correlation": 3},
+    "learned": {},
+    "sparse": {"optimizer": None, "sparsity": 0.5},
+}
+
+
+@pytest.mark.parametrize("name", EXPERTS)
+def test_correlated_experts_pass_the_battery(name: str) -> None:
+    """C44, C46, R37, R55: with a limit of experts the numbers do not depend on what was asked, to the bit."""
+    check_local_model(
+        lambda: EstimatorModel(CPoERegressor(expert_size=12, max_experts=4, random_state=0, **EXPERTS[name])), rows=72
+    )
+
+
+def test_memory_of_correlated_experts_is_bounded() -> None:
+    """R42: experts beyond ``max_experts`` are marginalised."""
+    settings: dict[str, Any] = {"expert_size": 16, "optimizer": None, "random_state": 0}
+    check_bounded_memory(lambda: EstimatorModel(CPoERegressor(max_experts=4, **settings)), bound=64)
+    with pytest.raises(AssertionError, match="grew"):
+        check_bounded_memory(lambda: EstimatorModel(CPoERegressor(**settings)), bound=64)
+
+
+def test_noise_alone_does_not_end_without_a_signal_or_in_one_column() -> None:
+    """A hundred noisy rows: length-scales stay within a factor of the data's own, the noise is found."""
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((150, 5))
+    model = EstimatorModel(CPoERegressor(expert_size=64, max_experts=4, random_state=0))
+    model.learn(Z, 0.3 * Z[:, 0] + rng.standard_normal(150))
+    theta = model.estimator.kernel_.theta  # type: ignore[attr-defined]  # a CPoERegressor
+    assert np.abs(theta[1:] - np.log(4 * np.sqrt(5))).max() < 4.0
+    assert 0.5 < model.predict(Z[:1]).noise_variance[0] < 1.6

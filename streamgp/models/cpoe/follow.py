@@ -12,6 +12,7 @@ from streamgp.models.cpoe.experts_data import Experts
 from streamgp.models.cpoe.layout import metric
 from streamgp.models.cpoe.learner import Learner
 from streamgp.models.cpoe.options import Options, data_scaled
+from streamgp.models.cpoe.prior import LogNormalPrior
 from streamgp.models.cpoe.recipe import unit_offset
 from streamgp.models.cpoe.training import (
     Adam,
@@ -52,16 +53,16 @@ class Follower:
         n = learner.n_learned
         if n in WARM_UP and n <= learner.capacity and not learner.forgotten:
             X, y = np.concatenate(learner.data.X), np.concatenate(learner.data.y)
-            return self._climb(exact_evidence(X, y), y, WARM_UP[n])
+            return self._climb(exact_evidence(X, y), X, y, WARM_UP[n])
         if closed and self.closed in CLOSINGS and learner.stream is not None:
             data = learner.data
-            y = np.concatenate(data.y)
-            return self._climb(graph_evidence(data, learner.stream.cliques, True), y, CLOSINGS[self.closed])
+            X, y = np.concatenate(data.X), np.concatenate(data.y)
+            return self._climb(graph_evidence(data, learner.stream.cliques, True), X, y, CLOSINGS[self.closed])
         if closed and self.options.optimizer == "adam":
             return self._step(learner)
         return None
 
-    def _climb(self, evaluate: Evaluate, y: Array, iterations: int) -> Hyper | None:
+    def _climb(self, evaluate: Evaluate, X: Array, y: Array, iterations: int) -> Hyper | None:
         if not np.any(y):
             return None
         done = maximise(
@@ -69,7 +70,7 @@ class Follower:
             self.hyper,
             log_bounds=bounds(self.hyper, y),
             max_iter=min(iterations, max(self.options.iterations, 1)),
-            prior=self.options.log_normal(self.hyper.kernel),
+            prior=weak_prior(self.options, X, y) or self.options.log_normal(self.hyper.kernel),
             offset=unit_offset(y, len(y)),
         )
         if done.failed:
@@ -107,6 +108,21 @@ def start_from_data(options: Options, hyper: Hyper, X: Array, y: Array) -> Hyper
     kernel = data_scaled(hyper.kernel, X, y)
     noise = 0.1 * power if power > 0.0 else hyper.noise_variance
     return Hyper(kernel, noise, hyper.approximation)
+
+
+def weak_prior(options: Options, X: Array, y: Array) -> LogNormalPrior | None:
+    """For the default kernel: smooth functions are likelier, all within a factor of a few of the data's scales.
+
+    A hundred noisy rows leave room for the evidence to end at no signal at all, or in one column; a few hundred
+    that say something overrule this.
+    """
+    power = float(np.mean(y * y))
+    if options.kernel is not None or options.prior is not None or power == 0.0:
+        return None
+    lengths = np.log(4.0) + data_scaled(options.start_kernel(X.shape[1]), X, y).theta[1:]
+    mode = np.concatenate([[np.log(power)], lengths, [np.log(0.3 * power)]])
+    variance = np.concatenate([[1.5**2], np.full(len(lengths), 0.8**2), [1.5**2]])
+    return LogNormalPrior(mode + variance, variance)  # the density of a log-normal is highest there, in its own unit
 
 
 def scale_of(hyper: Hyper, d: int) -> Array:

@@ -72,7 +72,8 @@ class Learner:
 
     def restream(self, cliques: list[Clique]) -> Stream:
         """Messages and beliefs from nothing."""
-        self.stream = Stream(self.model, self.data, cliques, capacity=self._room(cliques[-1]))
+        keep_all = self.options.max_experts is not None
+        self.stream = Stream(self.model, self.data, cliques, capacity=self._room(cliques[-1]), keep_all=keep_all)
         return self.stream
 
     def _room(self, last: Clique) -> int:

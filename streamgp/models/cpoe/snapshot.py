@@ -36,22 +36,32 @@ def _cut(joined: dict[str, Any]) -> list[Array]:
     return [np.array(p) for p in np.split(values, ends[:-1])]
 
 
-def engine_state(engine: Engine) -> State:
-    """Everything that goes on: settings, hyperparameters, rows, graph, and the beliefs that are kept up to date."""
-    options, learner = engine.options, engine.learner
-    if learner is None:
-        raise CheckpointError("nothing has been learned yet")
+def fresh_state(options: Options) -> State:
+    """Of an estimator that has learned nothing."""
+    return {"version": VERSION, "arguments": _arguments(options), "learned": 0}
+
+
+def _arguments(options: Options) -> State:
+    """The estimator's parameters as numbers, strings and arrays."""
     arguments = {name: getattr(options, name) for name in Options.__dataclass_fields__}
     arguments["kernel"] = None if options.kernel is None else kernel_to_text(options.kernel)
     arguments["prior"] = None if options.prior is None else np.asarray(options.log_normal_table(), dtype=np.float64)
     seed = options.random_state
     arguments["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
+    return arguments
+
+
+def engine_state(engine: Engine) -> State:
+    """Everything that goes on: settings, hyperparameters, rows, graph, and the beliefs that are kept up to date."""
+    learner = engine.learner
+    if learner is None:
+        return fresh_state(engine.options)
     data = learner.data
     follower = engine.follower
     adam = follower.adam
     return {
         "version": VERSION,
-        "arguments": arguments,
+        "arguments": _arguments(engine.options),
         "d": engine.d,
         "q": engine.q,
         "iterations": engine.n_iterations,
@@ -102,8 +112,8 @@ def _changes(state: list[Any]) -> list[Change]:
     return [Change(np.array(w), np.array(r), float(d)) for w, r, d in state]
 
 
-def engine_from_state(state: State) -> tuple[Engine, dict[str, Any]]:
-    """The engine, and the estimator's arguments.
+def engine_from_state(state: State) -> tuple[Engine | None, dict[str, Any]]:
+    """The engine (None where nothing was learned), and the estimator's arguments.
 
     Raises
     ------
@@ -118,12 +128,14 @@ def engine_from_state(state: State) -> tuple[Engine, dict[str, Any]]:
         raise CheckpointError(f"damaged state: {error!r}") from error
 
 
-def _engine(state: State) -> tuple[Engine, dict[str, Any]]:
+def _engine(state: State) -> tuple[Engine | None, dict[str, Any]]:
     arguments = dict(state["arguments"])
     if arguments["kernel"] is not None:
         arguments["kernel"] = kernel_from_text(arguments["kernel"])
     options = Options(**arguments)
     options.check()
+    if state["learned"] == 0:
+        return None, arguments
     engine = Engine(options, int(state["d"]), int(state["q"]))
     engine.n_iterations = int(state["iterations"])
     kernel = compile_kernel(kernel_from_text(state["kernel"])).with_theta(np.asarray(state["theta"]))

@@ -60,9 +60,15 @@ class Stream:
         The tree as it stands; the last clique is the one that grows.
     capacity
         Inducing points that the last clique may still take in.
+    keep_all
+        Keep every clique up to date, change by change: for few cliques. Then the numbers are the same to the bit
+        whatever was asked and when.
     """
 
-    def __init__(self, model: Model, experts: Experts, cliques: list[Clique], *, capacity: int) -> None:
+    def __init__(
+        self, model: Model, experts: Experts, cliques: list[Clique], *, capacity: int, keep_all: bool = False
+    ) -> None:
+        self.keep_all = keep_all
         self.model = model
         self.experts = experts
         self.cliques = cliques
@@ -76,6 +82,9 @@ class Stream:
         self._dynamic: dict[tuple[int, int], tuple[int, Message]] = {}
         self._root_everywhere()
         self._make_hub(capacity)
+        if keep_all:
+            for c in range(len(cliques) - 1):
+                self._sync(c)
 
     # -- the tree
 
@@ -209,8 +218,9 @@ class Stream:
 
     def _flush(self) -> None:
         """Bring the cliques in use up to date and start counting changes afresh; drop the others."""
-        for c in [c for c, a in self.active.items() if a.version == 0 and self.hub.version > 0]:
-            del self.active[c]
+        if not self.keep_all:
+            for c in [c for c, a in self.active.items() if a.version == 0 and self.hub.version > 0]:
+                del self.active[c]
         for c in list(self.active):
             if c in self.active:
                 self._sync(c)
@@ -265,8 +275,9 @@ class Stream:
             W[way.order, i] = np.concatenate([w_s - way.e.F.T @ w_e, w_e])
         d = np.array([change.d for change in new])
         r = np.array([change.r for change in new])
-        add_outer(a.belief.matrix, W, d)
-        a.belief.alpha[...] += W @ (r / d[:, None])
+        for at in [[i] for i in range(len(new))] if self.keep_all else [range(len(new))]:
+            add_outer(a.belief.matrix, W[:, at], d[at])
+            a.belief.alpha[...] += W[:, at] @ (r[at] / d[at, None])
         a.changes += [Change(W[:, i].copy(), change.r, change.d) for i, change in enumerate(new)]
         a.version += len(new)
         return True
@@ -327,7 +338,7 @@ class Stream:
     def _trim(self, *, keep: set[int] | None = None) -> None:
         total = sum(2 * a.K.nbytes for a in self.active.values())
         for c in list(self.active):
-            if total <= ACTIVE_BYTES:
+            if total <= ACTIVE_BYTES or self.keep_all:
                 return
             if c != self.hub_clique - 1 and not (keep and c in keep):
                 total -= 2 * self.active.pop(c).K.nbytes

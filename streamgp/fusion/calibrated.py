@@ -2,8 +2,8 @@
 
 Rule (6) cuts a fixed number at each end of the claimed variances: agents whose noise and length-scales make their
 claims always the smallest or the largest are cut at every query, though they never lied. Here a claim is first
-corrected by the agent's record of calibration; no claim buys more weight than the honest ones bear out; and a mean
-loses its weight only as far as it lies outside of what the others say.
+corrected by the agent's record of calibration; no claim buys more weight than the honest ones bear out; a mean
+loses its weight only as far as it lies outside of what the others say; and saying what another says buys no second vote.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ from streamgp.fusion.sums import order_free_sum
 from streamgp.fusion.trimmed import check_quorum
 from streamgp.gp.gaussian import Array
 
-_FULL, _NONE = 2.0, 5.0  # robust z-scores up to which a mean has its full weight, and from which it has none
+_FULL, _NONE = 2.0, 4.0  # robust z-scores up to which a mean has its full weight, and from which it has none
+_TOO_LOW = 5.0  # robust z-score of a claim's logarithm that is out of all proportion
+_MOST_OWN_SPREAD = 2.0  # times the typical claim: an agent may be this much farther off than the others, no more
 _MAD_TO_SD = 1.4826  # of a Gaussian
 _LEAST_LOG_SPREAD = 0.5  # a claim within a factor of 12 of the typical one is nothing strange
+_SAME = 1e-3  # of a typical standard deviation, and of a variance itself: answers this near are copies
 _LEAST_SPREAD = 0.25  # of the typical claimed standard deviation: agents that agree closely are not outliers
 OUTLYING = 6.0  # robust z-score of an answer that no honest agent is expected to give
 
@@ -62,10 +65,13 @@ def calibrated_poe(
        logarithm lies more than 5 robust standard deviations below the others'.
     2. The ``n_trim`` smallest corrected variances are raised to the next one: with no more liars than that, the
        weight of a lie is at most that of an honest answer.
-    3. A mean within 2 robust standard deviations of the centre keeps its full weight; from there the weight falls
-       linearly to 0 at 5 (Hampel 1974). Centre and spread are the median and the median absolute deviation, the
-       centre then improved once by the mean of these weights.
-    4. The rest is (7) with these weights: a weighted harmonic mean of variances, no independence assumed.
+    3. Answers that are copies of each other share a vote, up to ``n_trim`` lost votes per point: honest agents with
+       independent data seldom agree to the digit, liars who mimic one of them or collude do.
+    4. A mean within 2 robust standard deviations of the centre keeps its full weight; from there the weight falls
+       linearly to 0 at 4 (Hampel 1974). Centre and spread are the median and the median absolute deviation, the
+       centre then improved by the mean of these weights. Deviations are measured in the agent's own claimed standard
+       deviation, which counts at most twice the typical one: claiming to be unsure hides no lie.
+    5. The rest is (7) with these weights: a weighted harmonic mean of variances, no independence assumed.
 
     Parameters
     ----------
@@ -99,9 +105,11 @@ def calibrated_poe(
     used &= ~_too_sure(v, used)
     v = np.where(used, v, np.inf)
     v = np.maximum(v, _floor(v, used, n_trim))
-    centre, spread = _centre_and_spread(M, v, used)
-    for _ in range(2):
-        fade = np.clip((_NONE - np.abs(M - centre) / spread) / (_NONE - _FULL), 0.0, 1.0) * used
+    votes = _votes(M, V, used, n_trim)
+    own = _own_spread(v, used)
+    centre, spread = _centre_and_spread(M, v, used, own)
+    for _ in range(3):
+        fade = np.clip((_NONE - np.abs(M - centre) / (spread * own)) / (_NONE - _FULL), 0.0, 1.0) * votes
         weight = order_free_sum(fade)
         centre = order_free_sum(fade * M) / weight
     surest = v.min(axis=0)
@@ -144,7 +152,32 @@ def _too_sure(v: Array, used: Mask) -> Mask:
     log_v = np.log(v)
     centre = _median(log_v, used)
     spread = np.maximum(_MAD_TO_SD * _median(np.abs(log_v - centre), used), _LEAST_LOG_SPREAD)
-    return np.asarray(log_v < centre - _NONE * spread)
+    return np.asarray(log_v < centre - _TOO_LOW * spread)
+
+
+def _votes(M: Array, V: Array, used: Mask, n_trim: int) -> Array:
+    """(n, m) votes: 1, less for copies, 0 for those not in use.
+
+    Of g copies g - 1 may be echoes of liars, but no more than ``n_trim`` in all: where more answers agree, honest
+    agents do (none has data nearby, say), and all copies keep the larger part of their votes. Copies are found as
+    neighbours in the order of the means.
+    """
+    if n_trim == 0:
+        return used.astype(np.float64)
+    order = np.lexsort((V, M, ~used), axis=0)
+    m, v, inside = (np.take_along_axis(a, order, axis=0) for a in (M, np.where(used, V, 1.0), used))
+    alike = (m[1:] - m[:-1] <= _SAME * np.sqrt(np.minimum(v[1:], v[:-1]))) & inside[1:]
+    alike &= np.abs(v[1:] - v[:-1]) <= _SAME * np.minimum(v[1:], v[:-1])
+    if not alike.any():
+        return used.astype(np.float64)
+    start = np.vstack([np.ones_like(alike[:1]), ~alike])
+    n, points = start.shape
+    group = np.cumsum(start, axis=0) - 1 + n * np.arange(points)
+    copies = np.bincount(group.ravel(), minlength=n * points)[group]
+    lost = np.minimum(1.0, n_trim / np.maximum(alike.sum(axis=0), 1))
+    votes = np.empty(start.shape)
+    np.put_along_axis(votes, order, np.where(inside, 1.0 - (1.0 - 1.0 / copies) * lost, 0.0), axis=0)
+    return votes
 
 
 def _floor(v: Array, used: Mask, n_trim: int) -> Array:
@@ -153,11 +186,17 @@ def _floor(v: Array, used: Mask, n_trim: int) -> Array:
     return np.asarray(np.sort(v, axis=0)[rank, np.arange(v.shape[1])])
 
 
-def _centre_and_spread(M: Array, v: Array, used: Mask) -> tuple[Array, Array]:
-    """(m,) median of the means, and a robust standard deviation of a mean around it."""
+def _own_spread(v: Array, used: Mask) -> Array:
+    """(n, m) claimed standard deviations in units of the typical one, cut off above."""
+    typical = _median(np.where(used, v, 0.0), used)
+    return np.asarray(np.minimum(np.sqrt(np.where(used, v, typical) / typical), _MOST_OWN_SPREAD))
+
+
+def _centre_and_spread(M: Array, v: Array, used: Mask, own: Array | float = 1.0) -> tuple[Array, Array]:
+    """(m,) median of the means, and a robust standard deviation of a mean around it, in units of ``own``."""
     centre = _median(M, used)
     typical = np.sqrt(_median(np.where(used, v, 0.0), used))
-    return centre, np.maximum(_MAD_TO_SD * _median(np.abs(M - centre), used), _LEAST_SPREAD * typical)
+    return centre, np.maximum(_MAD_TO_SD * _median(np.abs(M - centre) / own, used), _LEAST_SPREAD * typical)
 
 
 def _median(values: Array, used: Mask) -> Array:

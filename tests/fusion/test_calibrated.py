@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from streamgp.errors import NoQuorumError
-from streamgp.fusion import Calibration, calibrated_poe, is_degraded, outlying, product_of_experts, trimmed_poe
+from streamgp.experiments.byzantine.liars import lie
+from streamgp.fusion import (
+    KINDS,
+    Calibration,
+    calibrated_poe,
+    is_degraded,
+    outlying,
+    product_of_experts,
+    trimmed_poe,
+)
 from tests.fusion.answers import random_answers, tied_answers
 from tests.tolerances import REORDERED
 
@@ -72,6 +81,35 @@ def test_a_bold_claim_buys_no_more_than_an_honest_one() -> None:
     means, variances = np.zeros((9, 1)), np.ones((9, 1))
     means[0], variances[0] = 1.0, 1e-12
     assert calibrated_poe(means, variances, 1).mean[0] <= 1.0 / 9.0 + REORDERED
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sleeper"])
+def test_nine_of_forty_stay_within_a_factor_of_three_under_every_attack(seed: int, kind: str) -> None:
+    """The paper's cut does not: under a mimic, or under liars who all lie on one side."""
+    means, variances = honest_answers(seed, m=200)
+    clean = np.mean(product_of_experts(means, variances).mean ** 2)
+    sent = lie(means, variances, np.arange(9), kind, query_id="q", seed=seed, n_trim=9)
+    assert np.mean(calibrated_poe(*sent, 9).mean ** 2) < 3.0 * clean
+
+
+def test_a_copy_buys_no_vote() -> None:
+    means = np.linspace(-1.0, 1.0, 31)[:, None]
+    crowd = np.vstack([means, np.repeat(means[-1:], 9, axis=0)])
+    plain, copied = calibrated_poe(means, np.ones((31, 1)), 7), calibrated_poe(crowd, np.ones((40, 1)), 9)
+    assert copied.mean[0] == pytest.approx(plain.mean[0], abs=0.01)
+    assert copied.kept.all()
+    assert calibrated_poe(crowd, np.ones((40, 1)), 0).mean[0] > 0.2  # nobody lies: every answer is a vote
+
+
+def test_agreement_of_honest_agents_is_no_copy() -> None:
+    """More agree than there can be liars: those whose data are far away all answer with the prior."""
+    means, variances = np.zeros((40, 1)), np.ones((40, 1))
+    means[:9, 0] = 0.9 + 0.01 * np.arange(9)
+    fused = calibrated_poe(means, variances, 9)
+    assert fused.mean[0] < 0.9 * 9 / (9 + 31 - 9)
+    thirds = np.repeat([-0.5, 0.0, 0.5], 10)[:, None]
+    assert abs(calibrated_poe(np.vstack([means[:9], thirds]), np.ones((39, 1)), 9).mean[0]) < 1.0 / 3.0
 
 
 def test_records_correct_claims_and_bar_liars() -> None:

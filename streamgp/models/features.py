@@ -106,8 +106,10 @@ class FeatureMap:
     def __init__(self, settings: FeatureSettings | None = None) -> None:
         self.settings = settings if settings is not None else FeatureSettings()
         self.columns = self.settings.columns
+        self._depth = self.settings.depth
+        self._period_ms = [PERIOD_MS[period] for period in self.settings.periods]
         self._last_ms: int | None = None
-        self._values: deque[float] = deque(maxlen=self.settings.depth)
+        self._values: deque[float] = deque(maxlen=self._depth)
         self._x_scales = {name: RunningScale() for name in self.settings.x}
         self._x_last: dict[str, float] = {}
 
@@ -123,11 +125,12 @@ class FeatureMap:
             raise ValueError(f"y must be finite, got {y}")
         if self._last_ms is not None and time_ms <= self._last_ms:
             raise ValueError(f"time {time_ms} does not follow {self._last_ms}")
-        known = {n: float(v) for n in self.settings.x if (v := x.get(n)) is not None and math.isfinite(v)}
+        names = self.settings.x
+        known = {n: float(v) for n in names if (v := x.get(n)) is not None and math.isfinite(v)} if names else {}
         missed = self._missed(time_ms)
         if missed > self.settings.max_gap:
             self._values.clear()
-        elif self._values:
+        elif missed and self._values:
             self._values.extend([self._values[-1]] * missed)
         self._values.append(float(y))
         self._last_ms = time_ms
@@ -142,7 +145,7 @@ class FeatureMap:
 
     def _missed(self, time_ms: int) -> int:
         """Steps between the last reading and ``time_ms`` that brought none."""
-        if self._last_ms is None:
+        if self._last_ms is None or time_ms - self._last_ms == self.settings.cadence_ms:
             return 0
         return max(0, round((time_ms - self._last_ms) / self.settings.cadence_ms) - 1)
 
@@ -167,15 +170,18 @@ class FeatureMap:
         """
         s = self.settings
         missed = self._missed(target_ms)
-        if len(self._values) < s.depth or missed > s.max_gap:
+        if len(self._values) < self._depth or missed > s.max_gap:
             return None
-        values = [*self._values, *([self._values[-1]] * missed)]
+        values = list(self._values)
+        if missed:
+            values += [values[-1]] * missed
         row = [(values[-k] - shift) / scale for k in s.lags]
         row += [(math.fsum(values[-w:]) / w - shift) / scale for w in s.averages]
-        for period in s.periods:
-            angle = math.tau * ((target_ms % PERIOD_MS[period]) / PERIOD_MS[period])
+        for period in self._period_ms:
+            angle = math.tau * ((target_ms % period) / period)
             row += [math.sin(angle), math.cos(angle)]
-        row += [self._x_value(name, None if x is None else x.get(name)) for name in s.x]
+        if s.x:
+            row += [self._x_value(name, None if x is None else x.get(name)) for name in s.x]
         return np.array(row)
 
     def _x_value(self, name: str, given: float | None) -> float:

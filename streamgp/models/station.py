@@ -5,6 +5,7 @@ This is the whole of a station without any network: it learns a series reading b
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -88,7 +89,7 @@ class StationModel:
         ValueError
             If y is not finite or the time does not go forward.
         """
-        if not np.isfinite(y):
+        if not math.isfinite(y):
             raise ValueError(f"y must be finite, got {y}")
         if self._early is None:
             self._learn(time_ms, x, y)

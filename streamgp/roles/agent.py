@@ -109,7 +109,7 @@ class Agent:
             self._innovation = None
         else:
             mean, std = claimed
-            self._innovation = float(np.clip((y - mean) / std, -8.0, 8.0))
+            self._innovation = min(8.0, max(-8.0, (y - mean) / std))
 
     def ask(self) -> list[Query]:
         """Questions about the next target times as of the last observation; empty while rows are incomplete."""

@@ -32,7 +32,7 @@ log = logging.getLogger("streamgp.agent")
 #: delays before an observation that the model could not learn is tried again; then it is a dead letter
 RETRY_S = (0.2, 0.4, 0.8)
 #: how many batches one call of drain works on before input is read again
-BUDGET = 64
+BUDGET = 256
 #: observations and queries held back, beyond which no more observations are read
 HELD = 4096
 #: how long an input must be empty before the station says that it is idle
@@ -302,6 +302,8 @@ class AgentRole:
         del self._origin[observation.time_ms]
         self.counts["learned"] += 1
         queries = self.agent.ask()
+        if not queries:
+            return
         for query in queries:
             self._write("queries", query.id, query)
             self._asked.append(query.id)

@@ -165,6 +165,7 @@ class _Consumer:
         self._connections = next((m for name, m in metrics.items() if name.name == "connection-count"), None)
 
     def poll(self, timeout_s: float, max_records: int) -> dict[Partition, list[Message]]:
+        self._unpark()
         try:
             batches = self._client.poll(timeout_ms=timeout_s * 1000, max_records=max_records)
         except kafka_errors.NoOffsetForPartitionError as error:
@@ -201,6 +202,16 @@ class _Consumer:
             wanted = {tp for tp in self._client.assignment() or () if tp.topic in topics}
             self._client.resume(*(paused - wanted))
             self._client.pause(*(wanted - paused))
+
+    def _unpark(self) -> None:
+        """Let kafka-python give out what it set aside of partitions that were paused with records fetched.
+
+        Version 3.0.12 looks there only while nothing is in line, and takes an emptied batch of another partition
+        for something in line: those partitions would then never be read again.
+        """
+        fetcher = self._client._fetcher
+        if fetcher._paused_partition_records and not fetcher._next_partition_records:
+            fetcher._next_partition_records = None
 
     def commit(self, offsets: Mapping[Partition, int], timeout_s: float) -> None:
         with _translated(self._settings):

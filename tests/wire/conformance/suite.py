@@ -243,6 +243,27 @@ def test_a_topic_is_left_alone_when_told(log: Log, topic: str, prefix: str) -> N
     assert sum(m.topic == topic for m in read(reader, 30)) == 30
 
 
+def test_a_topic_left_alone_in_the_middle_of_a_batch_goes_on(log: Log, topic: str, prefix: str) -> None:
+    """C32: a backlog larger than what a reader holds; again and again it is put off with records fetched and unread."""
+    other = f"{prefix}.other"
+    log.create_topics([TopicSpec(other)])
+    put(log, rows(topic, 900) + rows(other, 1))
+    reader = log.reader([Subscription(topic), Subscription(other)])
+    seen, end = until(lambda: sum(reader.stats.positions.values()) > 100, reader), time.monotonic() + PATIENCE_S
+    for k in range(5):
+        put(log, rows(other, 3))
+        came: list[Message] = []
+        while len([m for m in seen + came if m.topic == other]) < 4 + 3 * k and time.monotonic() < end:
+            came += reader.poll(0.1, 20, without=frozenset({topic}))
+        assert {m.topic for m in came} <= {other}
+        seen += came
+        seen += reader.poll(0.1, 20)
+    while len(seen) < 916 and time.monotonic() < end:
+        seen += reader.poll(0.1)
+    offsets = [(m.topic, m.partition, m.offset) for m in seen]
+    assert len(offsets) == len(set(offsets)) == 916
+
+
 # -- waiting and ending
 
 

@@ -3,7 +3,8 @@
 Rule (6) cuts a fixed number at each end of the claimed variances: agents whose noise and length-scales make their
 claims always the smallest or the largest are cut at every query, though they never lied. Here a claim is first
 corrected by the agent's record of calibration; no claim buys more weight than the honest ones bear out; a mean
-loses its weight only as far as it lies outside of what the others say; and saying what another says buys no second vote.
+loses its weight only as far as it lies outside of what the others say; and a copy of another answer buys no second
+vote.
 """
 
 from __future__ import annotations

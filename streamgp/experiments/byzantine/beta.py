@@ -45,10 +45,22 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
         (
             "n_s = 10000, same-value attack of 100. The paper gives curves without numbers and concludes that the "
             "error grows with beta.",
-            "Here the error falls again for a beta well above alpha: the liars fill one side of the cut, honest "
-            "agents the other, and that bias shrinks as the cut takes honest agents on both sides.",
+            *(_told(trials, k) for k in (1, DEFAULT_NEIGHBORS)),
+            "Two things change with beta: fewer agents are left, which costs; and where liars all lie on one side, the "
+            "cut takes honest agents on the other side alone until beta exceeds alpha, a bias that shrinks as "
+            "the cut takes them on both.",
         ),
     )
+
+
+def _told(trials: Trials, k: int) -> str:
+    """What the curves do: the largest beta against beta = alpha."""
+    ratios = {
+        alpha: trials.mean(_setting(alpha, STEPS[-1], k), "trimmed") / trials.mean(_setting(alpha, alpha, k), "trimmed")
+        for alpha in ALPHAS
+    }
+    text = ", ".join(f"{ratio:.3g} at alpha={alpha:g}" for alpha, ratio in ratios.items())
+    return f"k={k}: error at beta = {STEPS[-1]:g} over error at beta = alpha: {text}."
 
 
 def _setting(alpha: float, beta: float, k: int) -> str:

@@ -10,6 +10,7 @@ from streamgp.experiments.byzantine.liars import lie
 from streamgp.experiments.byzantine.network import DEFAULT_NEIGHBORS
 from streamgp.experiments.byzantine.toy import AGENTS, toy_answers, toy_prior
 from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
+from streamgp.experiments.byzantine.verdicts import ordering
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report
 from streamgp.fusion import n_trim_for, product_of_experts, trimmed_poe
@@ -45,6 +46,7 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
     return Report(
         trials.rows(),
         (
+            *ordering(trials, [setting(n, a, k) for k in (1, DEFAULT_NEIGHBORS) for n in SIZES for a in ALPHAS]),
             "Same-value attack, every mean 100; beta = alpha; 40 agents, 120 test points, noise variance 0.01.",
             f"Hyperparameters by maximum likelihood on 300 points apart: {prior.describe()}.",
             "The paper gives curves without numbers. Of Fig. 3 it says: errors of the order of 1e-4 for the "

@@ -10,6 +10,7 @@ from streamgp.experiments.byzantine.liars import draw_liars, lie
 from streamgp.experiments.byzantine.network import DEFAULT_NEIGHBORS
 from streamgp.experiments.byzantine.toy import AGENTS, toy_answers, toy_prior
 from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
+from streamgp.experiments.byzantine.verdicts import beside_the_paper, ordering
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report
 from streamgp.fusion import calibrated_poe, product_of_experts, trimmed_poe
@@ -36,9 +37,13 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
             ):
                 trials.add(f"k={k}", method, mse(fused.mean, answers.truth))
     _draw(trials, out / "functions.png")
+    ks = (1, DEFAULT_NEIGHBORS)
+    rows = trials.rows({(f"k={k}", m): value for k in ks for m, value in PAPER.items()})
     return Report(
-        trials.rows({(f"k={k}", m): value for k in (1, DEFAULT_NEIGHBORS) for m, value in PAPER.items()}),
+        rows,
         (
+            beside_the_paper(rows),
+            *ordering(trials, [f"k={k}" for k in ks]),
             "n_s = 10000, same-value attack of 100, alpha = beta = 15%; epsilon' is one number a function.",
             "The attacked product of 15% liars at 100 is off by 15, so 225: the paper's 26.5 is another magnitude.",
             f"Hyperparameters by maximum likelihood on 300 points of the first function: {prior.describe()}.",

@@ -10,6 +10,7 @@ from streamgp.experiments.byzantine.liars import draw_liars, lie
 from streamgp.experiments.byzantine.network import DEFAULT_NEIGHBORS
 from streamgp.experiments.byzantine.robots import AGENTS, LIARS, SARCOS_NOTE, largest, load, tune
 from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
+from streamgp.experiments.byzantine.verdicts import ordering
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report
 from streamgp.fusion import product_of_experts, trimmed_poe
@@ -63,7 +64,8 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
         }
         panels.append((f"Fig. 7, {name}", "magnitude of the attack", MAGNITUDES, curves))
     draw(out / "magnitudes.png", panels, log_x=True)
-    return Report(trials.rows(), notes)
+    settings = [_setting(name, a, k) for name in SIZES for k in (1, DEFAULT_NEIGHBORS) for a in MAGNITUDES]
+    return Report(trials.rows(), [*ordering(trials, settings), *notes])
 
 
 def _setting(name: str, magnitude: int, k: int) -> str:

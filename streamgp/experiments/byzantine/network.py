@@ -45,7 +45,10 @@ class Prior:
 
     def kappa(self, distance: Array) -> Array:
         """Covariance at a distance in length-scales."""
-        return np.asarray(self.signal_variance * np.exp(-0.5 * distance**2))
+        shape = np.multiply(distance, distance)
+        shape *= -0.5
+        np.exp(shape, out=shape)
+        return np.asarray(self.signal_variance * shape)
 
     def describe(self) -> str:
         """The numbers, for the notes of a study."""
@@ -112,9 +115,9 @@ def dispersions(Z: Array, region: Array) -> Array:
 
 def _from_one(Z: Array, y: Array, Zs: Array, prior: Prior) -> tuple[Array, Array]:
     if Z.shape[1] <= _FEW:
-        square = _squared(Z, Zs[None, :, :])  # (n, p, m)
-        row = square.argmin(axis=1)
-        distance = np.sqrt(np.take_along_axis(square, row[:, None, :], axis=1)[:, 0, :])
+        square = _squared(Zs[None, :, :], Z)  # (n, m, p)
+        row = square.argmin(axis=2)
+        distance = np.sqrt(np.take_along_axis(square, row[:, :, None], axis=2)[:, :, 0])
     else:
         found = [_nearest(rows, Zs, 1) for rows in Z]
         distance, row = np.array([f[0][:, 0] for f in found]), np.array([f[1][:, 0] for f in found])
@@ -138,10 +141,11 @@ def _from_some(Z: Array, y: Array, Zs: Array, prior: Prior, k: int) -> tuple[Arr
 
 
 def _from_all(Z: Array, y: Array, Zs: Array, prior: Prior) -> tuple[Array, Array]:
-    cross = prior.kappa(np.sqrt(_squared(Z, Zs[None, :, :])))  # (n, p, m)
-    gain = np.linalg.solve(_covariance(Z, prior), cross)
-    mean = np.einsum("npm,np->nm", gain, y)
-    return mean, prior.signal_variance - np.einsum("npm,npm->nm", gain, cross)
+    cross = prior.kappa(np.sqrt(_squared(Zs[None, :, :], Z)))  # (n, m, p)
+    # p is small and m is large: inverses are cheaper than m right-hand sides
+    inverse = np.linalg.inv(_covariance(Z, prior))
+    mean = (cross @ (inverse @ y[:, :, None]))[:, :, 0]
+    return mean, prior.signal_variance - np.einsum("nmp,nmp->nm", cross @ inverse, cross)
 
 
 def _nearest(Z: Array, Zs: Array, k: int) -> tuple[Array, Ints]:
@@ -158,6 +162,8 @@ def _covariance(Z: Array, prior: Prior) -> Array:
 
 
 def _squared(A: Array, B: Array) -> Array:
-    """(s, k, l) squared distances between stacks of rows (s, k, d) and (s or 1, l, d)."""
-    square = (A**2).sum(axis=2)[:, :, None] + (B**2).sum(axis=2)[:, None, :] - 2.0 * A @ B.transpose(0, 2, 1)
-    return np.asarray(np.maximum(square, 0.0))
+    """(s, k, l) squared distances between stacks of rows (s or 1, k, d) and (s, l, d)."""
+    square = -2.0 * A @ B.transpose(0, 2, 1)
+    square += (A**2).sum(axis=2)[:, :, None]
+    square += (B**2).sum(axis=2)[:, None, :]
+    return np.asarray(np.maximum(square, 0.0, out=square))

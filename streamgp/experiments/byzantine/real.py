@@ -19,9 +19,10 @@ from streamgp.experiments.byzantine.robots import (
     tune,
 )
 from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
+from streamgp.experiments.byzantine.verdicts import beside_the_paper, ordering
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report
-from streamgp.fusion import ChoiceConstants, calibrated_poe, choose, trimmed_poe
+from streamgp.fusion import ChoiceConstants, calibrated_poe, choose, product_of_experts, trimmed_poe
 
 _PAST_POINTS = 40  # answers with known truth that the constants of (9) are estimated from
 SIZES = {"sarcos": (10_000, 20_000, 30_000, 40_000), "kin40k": (1_000, 3_000, 4_000, 5_000)}
@@ -63,7 +64,10 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
             for method, values in PAPER[name].items():
                 paper.update({(_setting(name, n, k), method): v for n, v in zip(sizes, values, strict=True)})
     _draw(trials, out / "real.png")
-    return Report(trials.rows(paper), notes)
+    rows = trials.rows(paper)
+    settings = [_setting(name, n, k) for name, sizes in SIZES.items() for k in (1, DEFAULT_NEIGHBORS) for n in sizes]
+    verdict = beside_the_paper(rows, shown="sarcos"), *ordering(trials, settings, trimmed="cloud")
+    return Report(rows, [*verdict, *notes])
 
 
 def _once(
@@ -96,6 +100,8 @@ def _once(
     for method, values in widths.items():
         trials.add(setting, method, float(np.mean(values)), metric="variance")
     trials.add(setting, "cloud", mse(cloud.mean[test], truth[test]))
+    for method, said in (("attack-free", (means, variances)), ("attacked", (M, V))):
+        trials.add(setting, method, mse(product_of_experts(*said).mean[test], truth[test]))
     trials.add(setting, "calibrated", mse(calibrated_poe(M, V, LIARS).mean[test], truth[test]))
 
 

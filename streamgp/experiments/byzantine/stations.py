@@ -29,6 +29,8 @@ class Stream:
     ----------
     name
         Of the network.
+    names
+        Of its agents.
     means, variances : (queries, n)
         Latent predictions of every agent, standardised by the asker.
     noise : (n,)
@@ -42,11 +44,13 @@ class Stream:
 
     Examples
     --------
-    >>> Stream("s", *(np.zeros((2, 3)),) * 2, np.ones(3), np.zeros(2), np.array([0, -1]), np.arange(2)).agents
+    >>> none = np.zeros((0, 3))
+    >>> Stream("s", ("A", "B", "C"), none, none, np.ones(3), np.zeros(0), np.arange(0), np.arange(0)).agents
     3
     """
 
     name: str
+    names: tuple[str, ...]
     means: Array
     variances: Array
     noise: Array
@@ -60,14 +64,15 @@ class Stream:
         return len(self.noise)
 
 
-def irish_wind() -> Array:
-    """(days, 12) daily wind speeds."""
+def irish_wind() -> tuple[Array, tuple[str, ...]]:
+    """(days, 12) daily wind speeds, and the stations."""
     columns = read_columns(find_file("irish_wind.csv.gz"))
-    return np.column_stack([values for name, values in columns.items() if name != "date"])
+    names = tuple(name for name in columns if name != "date")
+    return np.column_stack([columns[name] for name in names]), names
 
 
-def german_pm10() -> Array:
-    """(days, 20) daily PM10 from 2005 on, at the stations that miss the fewest days; NaN where missing."""
+def german_pm10() -> tuple[Array, tuple[str, ...]]:
+    """(days, 20) daily PM10 from 2005 on, at the stations that miss the fewest days, NaN where missing; and those."""
     columns = read_columns(find_file("de_pm10.csv.gz"))
     late = columns["date"] >= _PM10_FROM
     day = (columns["date"][late] - _PM10_FROM).astype("timedelta64[D]").astype(np.intp)
@@ -75,11 +80,15 @@ def german_pm10() -> Array:
     grid = np.full((day.max() + 1, len(names)), np.nan)
     grid[day, station] = columns["pm10"][late]
     complete = np.argsort(np.isnan(grid).sum(axis=0), kind="stable")[:_PM10_STATIONS]
-    return grid[:, np.sort(complete)]
+    chosen = np.sort(complete)
+    return grid[:, chosen], tuple(str(name) for name in names[chosen])
 
 
-def station_stream(name: str, daily: Array, *, days: int, n_neighbors: int, seed: int, progress: Progress) -> Stream:
+def station_stream(
+    name: str, network: tuple[Array, tuple[str, ...]], *, days: int, n_neighbors: int, seed: int, progress: Progress
+) -> Stream:
     """Every station asks every other one about its own tomorrow, each agent with its own kernel and own past."""
+    daily, names = network
     rows, y = _features(daily)
     whole = np.isfinite(rows).all(axis=2)
     known = whole & np.isfinite(y)
@@ -104,7 +113,7 @@ def station_stream(name: str, daily: Array, *, days: int, n_neighbors: int, seed
     noise = np.array([prior.noise_variance for prior in priors])
     truth = y[day_of, asker_of]
     assert np.vstack(means).shape == (len(truth), n)
-    return Stream(name, np.vstack(means), np.vstack(variances), noise, truth, asker_of, day_of - _WARM_UP_DAYS)
+    return Stream(name, names, np.vstack(means), np.vstack(variances), noise, truth, asker_of, day_of - _WARM_UP_DAYS)
 
 
 def toy_stream(*, rounds: int, n_neighbors: int, seed: int) -> Stream:
@@ -116,7 +125,8 @@ def toy_stream(*, rounds: int, n_neighbors: int, seed: int) -> Stream:
     truth = eta(Zs[:, 0]) + np.sqrt(NOISE_VARIANCE) * rng.standard_normal(rounds)
     number = np.arange(rounds)
     noise = np.full(AGENTS, prior.noise_variance)
-    return Stream("toy", means.T, variances.T, noise, truth, np.full(rounds, -1), number)
+    names = tuple(f"{i:02d}" for i in range(AGENTS))
+    return Stream("toy", names, means.T, variances.T, noise, truth, np.full(rounds, -1), number)
 
 
 def _features(daily: Array) -> tuple[Array, Array]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -66,10 +68,10 @@ def geometric_median(means: ArrayLike, variances: ArrayLike) -> Fused:
     points, who, shape = _whole(means, variances)
     agents = np.isin(np.arange(shape[0]), who)
     kept = np.repeat(agents[:, None], shape[1], axis=1)
-    if len(who) == 1:
+    if len(who) == 1 or not shape[1]:
         return _answer_of(int(who[0]), means, variances, kept)
-    scale = float(np.abs(points).max())  # squares of scaled numbers cannot overflow
-    centre = _weiszfeld(points / scale) * scale
+    scale = _size(points)
+    centre = np.clip(_weiszfeld(points / scale) * scale, points.min(axis=0), points.max(axis=0))
     return Fused(centre[: shape[1]].copy(), centre[shape[1] :] ** 2, kept)
 
 
@@ -94,7 +96,7 @@ def krum(means: ArrayLike, variances: ArrayLike, n_byzantine: int) -> Fused:
     array([1.])
     """
     points, who, shape = _whole(means, variances)
-    n = len(who)
+    n, n_byzantine = len(who), operator.index(n_byzantine)
     if n_byzantine < 0:
         raise ValueError(f"n_byzantine must not be negative, got {n_byzantine}")
     if n == 1 and n_byzantine == 0:
@@ -102,7 +104,7 @@ def krum(means: ArrayLike, variances: ArrayLike, n_byzantine: int) -> Fused:
     elif n <= 2 * n_byzantine + 2:
         raise NoQuorumError(f"{n_byzantine} liars need more than {2 * n_byzantine + 2} agents, got {n}")
     else:
-        scaled = points / float(np.abs(points).max())  # squares of scaled numbers cannot overflow
+        scaled = points / _size(points)
         square = np.stack([((scaled - row) ** 2).sum(axis=1) for row in scaled])
         nearest = np.sort(square, axis=1)[:, 1 : n - n_byzantine - 1]
         score = nearest.sum(axis=1)
@@ -116,6 +118,11 @@ def krum(means: ArrayLike, variances: ArrayLike, n_byzantine: int) -> Fused:
 def _answer_of(row: int, means: ArrayLike, variances: ArrayLike, kept: Mask) -> Fused:
     M, V = as_answers(means, variances)
     return Fused(M[row].copy(), V[row].copy(), kept)
+
+
+def _size(points: Array) -> float:
+    """The greatest coordinate: squares of numbers divided by it cannot overflow. 1 where nothing was asked."""
+    return float(np.abs(points).max()) if points.size else 1.0
 
 
 def _weiszfeld(points: Array) -> Array:

@@ -144,7 +144,9 @@ def choose(
         return np.asarray(v_local > v_cloud)
     if constants is None:
         raise SettingsError("eq9 needs constants: from settings or from a record")
-    return np.asarray(constants.theta_cloud * v_cloud - constants.theta_local * v_local < -constants.margin)
+    with np.errstate(invalid="ignore"):  # two infinite variances: nothing speaks for the cloud
+        gain = constants.theta_cloud * v_cloud - constants.theta_local * v_local
+    return np.asarray(gain < -constants.margin)
 
 
 def _variance(believed: Believed | ArrayLike) -> Array:

@@ -88,18 +88,22 @@ def grbcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike | No
     best = ok[1:] & (V1.min(axis=0) == V1) & (base >= V1)
     ties = np.maximum(best.sum(axis=0), 1)
     W = np.where(best, (1.0 + (ties - 1) * W) / ties, W)  # ties share: one has weight 1, the others their gain
-    share = W * (base / V1)
-    excess = order_free_sum(W) - 1.0
     informed = W.sum(axis=0) > 0
-    total = np.where(informed, order_free_sum(share) - excess, 1.0)
-    mean = np.where(informed, (order_free_sum(share * M1) - excess * M[0]) / total, M[0])
+    surest = np.minimum(base, np.where(W > 0, V1, np.inf).min(axis=0))  # precisions in units of the greatest
+    share = W * (surest / V1)
+    excess = order_free_sum(W) - 1.0
+    counted = excess * (surest / base)
+    total = np.where(informed, order_free_sum(share) - counted, 1.0)
+    mean = np.where(informed, (order_free_sum(share * M1) - counted * M[0]) / total, M[0])
     kept = np.vstack([(excess != 0) | ~informed, W > 0])
-    return alone(Fused(mean, base / total, kept), M, V, ok)
+    return alone(Fused(mean, surest / total, kept), M, V, ok)
 
 
 def _committee(M: Array, V: Array, W: Array, prior: Array) -> Fused:
     """Weighted product, the prior divided out (sum of weights - 1) times; the prior where no weight is left."""
     kept = W > 0
-    share = W * (prior / V)  # precisions in units of the prior's
-    total = 1.0 + order_free_sum(np.where(kept, share - W, 0.0))
-    return Fused(order_free_sum(share * M) / total, prior / total, kept)
+    surest = np.minimum(prior, np.where(kept, V, np.inf).min(axis=0))  # precisions in units of the greatest
+    share = W * (surest / V)
+    before = surest / prior
+    total = before + order_free_sum(np.where(kept, share - W * before, 0.0))
+    return Fused(order_free_sum(share * M) / total, surest / total, kept)

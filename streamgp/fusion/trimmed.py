@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass
 from typing import final
 
@@ -40,13 +41,14 @@ def n_trim_for(beta: float, n_agents: int) -> int:
     if not 0.0 <= beta < 0.25:
         raise SettingsError(f"beta must be in [0, 1/4), got {beta}")
     n_trim = math.ceil(beta * n_agents - 1e-9 * max(1, n_agents))  # 0.07 * 100 is a little above 7
+    n_trim = max(n_trim, int(beta > 0))
     check_quorum(n_agents, n_trim)
     return n_trim
 
 
 def check_quorum(n_agents: int, n_trim: int) -> None:
     """Refuse a cut that Lemma 1 promises nothing for."""
-    if n_trim < 0:
+    if operator.index(n_trim) < 0:
         raise ValueError(f"n_trim must not be negative, got {n_trim}")
     if 4 * n_trim >= n_agents:
         raise NoQuorumError(f"cutting {n_trim} at each end needs more than {4 * n_trim} agents, got {n_agents}")

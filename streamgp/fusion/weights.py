@@ -6,19 +6,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamgp.errors import NoQuorumError
-from streamgp.fusion.fused import Mask
+from streamgp.fusion.fused import VARIANCE_LIMITS, Mask
 from streamgp.gp.gaussian import Array
 
 
 def exponents(weights: ArrayLike | None, ok: Mask) -> Array:
-    """(n, m) exponents, zero where the answer is not usable."""
+    """(n, m) exponents, zero where the answer is not usable; below 1e-150 they count as zero."""
     if weights is None:
         return ok.astype(np.float64)
     W = np.asarray(weights, dtype=np.float64)
     if W.shape not in ((ok.shape[0],), ok.shape):
         raise ValueError(f"weights must be ({ok.shape[0]},) or {ok.shape}, got {W.shape}")
-    if not (np.isfinite(W).all() and (W >= 0).all()):
-        raise ValueError("weights must be finite and not negative")
+    least, greatest = VARIANCE_LIMITS
+    if not ((W >= 0).all() and (greatest >= W).all()):
+        raise ValueError(f"weights must be finite and not negative, at most {greatest:g}")
+    W = np.where(least <= W, W, 0.0)
     W = np.where(ok, W[:, None] if W.ndim == 1 else W, 0.0)
     if not (W > 0).any(axis=0).all():
         raise NoQuorumError("at some point no usable answer has a positive weight")

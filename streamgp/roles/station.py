@@ -87,7 +87,9 @@ class AgentRole:
 
     def feed(self, messages: list[Message], now_s: float) -> None:
         if messages:
-            self._empty_since_s = None
+            progress = self._settings.topic("progress")
+            if any(m.topic != progress for m in messages):  # one station's word that it is idle must not wake the next
+                self._empty_since_s = None
             for message in messages:
                 self._read(message, now_s)
             return
@@ -350,11 +352,12 @@ class AgentRole:
     # -- telling
 
     def _promise_progress(self, now_s: float) -> None:
-        head = self._merge.head_ms
+        head, last, told = self._merge.head_ms, self.agent.last_ms, self._told and self._told[0]
         if head is not None:
             self._promise(head, "busy")
+        elif last is not None and (told is None or told < last):
+            self._promise(last + 1, "busy")  # learned as soon as it was read: the others wait for this word
         elif self._empty_since_s is not None and now_s - self._empty_since_s >= IDLE_AFTER_S:
-            last = self.agent.last_ms
             self._promise(None if last is None else last + 1, "idle")
 
     def _promise(self, time_ms: int | None, state: str) -> None:

@@ -31,7 +31,7 @@ def test_kills_at_random_change_nothing(seed: int, tmp_path: Path, undisturbed: 
 
     def disturb(round_: int) -> None:
         nonlocal kills
-        if round_ and rng.random() < 0.15 and kills < 30:
+        if round_ and rng.random() < 0.3 and kills < 30:
             kills += 1
             name, how = rng.choice(network.names()), rng.choice(["between", "within", "after"])
             if how != "between":

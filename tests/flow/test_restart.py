@@ -77,6 +77,7 @@ def test_a_lost_folder_is_noticed(tmp_path: Path) -> None:
 def test_a_journal_that_does_not_reach_back_is_noticed(tmp_path: Path) -> None:
     network = stopped(tmp_path)
     saved = [p.read_bytes() for p in snapshots(tmp_path / "cloud")]
+    network.send(observations(40)[len(SENT) :])
     network.run()
     network.kill("cloud")
     for path in snapshots(tmp_path / "cloud"):

@@ -15,7 +15,7 @@ from streamgp.models.station import StationModel
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door
 from streamgp.roles.settings import AgentSettings, Settings
-from streamgp.roles.station import AgentRole
+from streamgp.roles.station import IDLE_AFTER_S, AgentRole
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import read_dead_letter
 from streamgp.wire.log import Message, Outgoing
@@ -303,8 +303,18 @@ def test_promises_tell_what_is_to_come() -> None:
     feeder.days(1.0, 2.0)
     feeder.settle(1.0)
     promises = feeder.published("progress", Progress)
-    assert promises[-1] == Progress(station="A", time_ms=DAY + 1, queries=("A:0:1", f"A:{DAY}:1"), state="idle")
+    assert promises[-1] == Progress(station="A", time_ms=DAY + 1, state="idle")
+    assert [q for p in promises for q in p.queries] == ["A:0:1", f"A:{DAY}:1"]
     assert feeder.role.stop(2.0)[0].topic == "streamgp.progress"
+
+
+def test_what_is_learned_at_once_is_promised_at_once() -> None:
+    """C32: the last station to read its row must not keep the others waiting until it counts as idle."""
+    feeder = Feeder(role_of())
+    feeder.days(1.0)
+    assert feeder.published("progress", Progress)[-1].time_ms == 1
+    feeder.send("progress", Progress(station="B", time_ms=5, state="idle"), key="B")
+    assert feeder.role.wake_s(0.0) == pytest.approx(IDLE_AFTER_S)  # another's word that it is idle starts no new wait
 
 
 def test_own_rows_alone_reach_the_model() -> None:

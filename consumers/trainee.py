@@ -11,8 +11,9 @@ from consumers.options import fail, needs_broker, settings_of, shared
 from streamgp.errors import StreamGPError
 from streamgp.roles.loop import run, stopping
 from streamgp.roles.training_client import TrainingClient
-from streamgp.roles.training_rows import ObservationRows, Until, to_the_end
+from streamgp.roles.training_rows import Until, to_the_end
 from streamgp.roles.training_store import FileStore
+from streamgp.roles.wiring import training_rows
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Subscription
@@ -34,8 +35,8 @@ def command(broker: str | None, prefix: str | None, settings_file: Path | None, 
     log, clock, training = KafkaLog(needs_broker(settings), settings.kafka), SystemClock(), settings.training
     try:
         with stopping() as stop:
-            rows = ObservationRows(station, training.inputs, n_outputs=training.n_outputs, max_rows=training.max_rows)
-            mine = Subscription(settings.topic("observations"), key=station)
+            rows = training_rows(settings, station)
+            mine = Subscription(settings.observations_topic(station), key=station)
             rows.feed(list(to_the_end(log.reader([mine]))))  # all that is known, before the first answer
             client = TrainingClient(
                 station, rows, prefix=settings.prefix, clock=clock, run=training.run, store=FileStore(own)

@@ -21,6 +21,8 @@ DAY_MS = 86_400_000
 
 Calendar: TypeAlias = Literal["year", "week", "day"]
 PERIOD_MS: dict[str, float] = {"year": 365.2425 * DAY_MS, "week": 7.0 * DAY_MS, "day": float(DAY_MS)}
+#: standard deviations that a standardised column usually stays within
+REACH = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,13 @@ class FeatureSettings:
     def columns(self) -> tuple[str, ...]:
         calendar = (f"{p}_{wave}" for p in self.periods for wave in ("sin", "cos"))
         return (*(f"lag{k}" for k in self.lags), *(f"mean{w}" for w in self.averages), *calendar, *self.x)
+
+    @property
+    def box(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Lowest and highest usual value of each column: 4 standard deviations, or 1 for a sine or cosine."""
+        waves = {f"{p}_{wave}" for p in self.periods for wave in ("sin", "cos")}
+        high = tuple(1.0 if name in waves else REACH for name in self.columns)
+        return tuple(-h for h in high), high
 
     @property
     def depth(self) -> int:

@@ -18,6 +18,8 @@ from streamgp.errors import CheckpointError
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.contract import LocalModel, State
 from streamgp.models.features import FeatureMap, FeatureSettings
+from streamgp.models.hgp.globals import GlobalModel
+from streamgp.models.hierarchical_model import HierarchicalModel
 
 #: event time (ms), the record's own inputs, y
 Reading: TypeAlias = tuple[int, dict[str, float | None], float]
@@ -78,6 +80,7 @@ class StationModel:
         self._rows: list[tuple[Array, float] | None] = []
         self._model: LocalModel | None = None
         self._shift, self._scale = 0.0, 1.0
+        self._global: GlobalModel | None = None
 
     # -- learning
 
@@ -134,6 +137,8 @@ class StationModel:
     def _fitted(self, rows: list[tuple[Array, float] | None], shift: float, scale: float, *, fit: bool) -> LocalModel:
         """A model that has learned these rows, standardised."""
         model = self._make(fit)
+        if self._global is not None and isinstance(model, HierarchicalModel) and self._global.width == self.width:
+            model.adopt(self._global)
         self._teach(model, rows, shift, scale)
         return model
 
@@ -153,6 +158,22 @@ class StationModel:
         if row is not None:
             self._current().learn(row[None], np.array([(y - self._shift) / self._scale]))
         self._features.observe(time_ms, x, y)
+
+    def adopt(self, given: GlobalModel) -> bool:
+        """Stand on the global layer of a training, now and when the model is made anew; False if it cannot be.
+
+        It cannot where the model is another, or was trained on rows of other columns.
+        """
+        if given.layout.n_outputs != 1 or given.width != self.width:
+            return False
+        if not isinstance(self._current(), HierarchicalModel):
+            return False
+        self._global = given
+        if self._early is not None:
+            self._model = None  # provisional, and made anew when it is asked
+            return True
+        model = self._current()
+        return isinstance(model, HierarchicalModel) and model.adopt(given)
 
     # -- asking and answering
 
@@ -214,6 +235,7 @@ class StationModel:
             "cadence_ms": self._settings.cadence_ms,
             "features": self._features.state(),
             "model": None if self._model is None or self._early is not None else self._model.state(),
+            "global": None if self._global is None or self._early is None else self._global.plain(),
         }
 
     def restore(self, state: State) -> None:
@@ -232,13 +254,15 @@ class StationModel:
             shift, scale, cadence_ms = float(state["shift"]), float(state["scale"]), int(state["cadence_ms"])
             features = FeatureMap.from_state(state["features"])
             model = None if state["model"] is None else self._load(state["model"])
+            given = state.get("global")  # a snapshot of an earlier release has none
+            global_ = None if given is None else GlobalModel.from_plain(given)
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"station: damaged state ({error})") from error
         if features.settings != replace(self._settings, cadence_ms=features.settings.cadence_ms):
             raise CheckpointError(f"station: the snapshot's rows are {features.columns}, the settings say otherwise")
         self._settings = replace(self._settings, cadence_ms=cadence_ms)
         self._early, self._shift, self._scale = readings, shift, scale
-        self._features, self._model = features, model
+        self._features, self._model, self._global = features, model, global_
         self._rows = [] if readings is None else self._replay(readings, self._settings)
 
 

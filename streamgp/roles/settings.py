@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -11,7 +11,7 @@ import msgspec
 from streamgp.errors import SettingsError
 from streamgp.models.features import FeatureSettings
 from streamgp.roles.door import DoorSettings
-from streamgp.roles.training_settings import TrainingSettings
+from streamgp.roles.training_settings import MODEL_ROWS, TrainingSettings
 from streamgp.wire.topics import station_topic
 
 
@@ -19,7 +19,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Base of all sections."""
 
 
-ModelKind: TypeAlias = Literal["nearest", "cpoe", "constant"]
+ModelKind: TypeAlias = Literal["nearest", "cpoe", "hierarchical", "constant"]
 
 
 class ModelSettings(_Section, frozen=True, kw_only=True):
@@ -29,13 +29,16 @@ class ModelSettings(_Section, frozen=True, kw_only=True):
     n_neighbors: int = 32
     """Of ``nearest``."""
     max_points: int | None = 20_000
-    """Of ``nearest``."""
+    """Of ``nearest``, and of ``hierarchical``: there at most 2,000, whose sums are made anew now and then."""
     expert_size: int = 128
     """Of ``cpoe``: observations an expert."""
     correlation: int = 2
     """Of ``cpoe``: experts that one region correlates."""
     max_experts: int | None = 8
     """Of ``cpoe``: experts kept; an older one is marginalised. Without a limit, memory grows with the stream."""
+    n_global: int = 48
+    n_local: int = 32
+    """Of ``hierarchical``: inducing inputs of its smooth and its rough layer while no training says its own."""
     warm_up: int = 200
     """Observations before scale and hyperparameters are fitted; until then other stations get no answer."""
     seed: int = 0
@@ -216,8 +219,23 @@ def parse_settings(text: str, *, source: str = "settings") -> Settings:
         raise SettingsError(f"{source}: {error}") from error
     except msgspec.DecodeError as error:
         raise SettingsError(f"{source}: no TOML: {error}") from error
+    settings = _on_model_rows(settings)
     check(settings, source=source)
     return settings
+
+
+def _on_model_rows(settings: Settings) -> Settings:
+    """A training on model rows with the box of their columns, unless the settings name one."""
+    training, plain = settings.training, TrainingSettings()
+    if training.inputs != MODEL_ROWS or (training.low, training.high) != (plain.low, plain.high):
+        return settings
+    if settings.features.calendar is None and settings.agent.step_ms is None:
+        raise SettingsError("training on model rows needs features.calendar or agent.step_ms: they decide the columns")
+    made = settings.features.made()
+    if settings.agent.step_ms is not None:
+        made = replace(made, cadence_ms=settings.agent.step_ms)
+    low, high = made.box
+    return msgspec.structs.replace(settings, training=msgspec.structs.replace(training, low=low, high=high))
 
 
 def load_settings(path: Path | None, **overrides: Any) -> Settings:
@@ -230,7 +248,7 @@ def load_settings(path: Path | None, **overrides: Any) -> Settings:
         except OSError as error:
             raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from error
     given = {name: value for name, value in overrides.items() if value is not None}
-    settings = msgspec.structs.replace(settings, **given)
+    settings = _on_model_rows(msgspec.structs.replace(settings, **given))
     check(settings)
     return settings
 
@@ -245,6 +263,11 @@ def check(settings: Settings, *, source: str = "settings") -> None:
             "observation_topics: per-station needs the names of all `stations`",
         ),
         (model.n_neighbors < 1, "model.n_neighbors must be at least 1"),
+        (min(model.n_global, model.n_local) < 1, "model.n_global and model.n_local must be at least 1"),
+        (
+            model.kind == "hierarchical" and model.max_points is not None and model.max_points < 100,
+            "model.max_points of a hierarchical model must be at least 100",
+        ),
         (model.warm_up < 2, "model.warm_up must be at least 2"),
         (
             model.max_points is not None and model.max_points < model.n_neighbors,

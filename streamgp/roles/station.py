@@ -10,6 +10,7 @@ from typing import Any, final
 from streamgp.errors import DecodeError, EncodeError
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door, Refused
+from streamgp.roles.following import global_model
 from streamgp.roles.liar import Liar
 from streamgp.roles.merge import Merge
 from streamgp.roles.plain import (
@@ -25,7 +26,16 @@ from streamgp.roles.settings import Settings
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import dead_letter, kind_of
 from streamgp.wire.log import Message, Outgoing, Partition
-from streamgp.wire.records import Forecast, Observation, Prediction, Progress, Query, Record, StationForecast
+from streamgp.wire.records import (
+    Forecast,
+    GlobalState,
+    Observation,
+    Prediction,
+    Progress,
+    Query,
+    Record,
+    StationForecast,
+)
 
 log = logging.getLogger("streamgp.agent")
 
@@ -73,6 +83,7 @@ class AgentRole:
         self._answered: OrderedDict[str, None] = OrderedDict()
         self._early: OrderedDict[str, Forecast] = OrderedDict()
         self._retry: tuple[Observation, int, float] | None = None
+        self._followed: tuple[str, int, int] | None = None
         self._empty_since_s: float | None = None
         self._more = False
         self._refused = 0
@@ -170,6 +181,7 @@ class AgentRole:
             else [records_out([self._retry[0]])[0], self._retry[1], self._retry[2]],
             "flow": [self._empty_since_s, self._more, self._refused],
             "counts": dict(self.counts),
+            "followed": None if self._followed is None else list(self._followed),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -197,6 +209,8 @@ class AgentRole:
                 self._retry = (records_in([value], Observation)[0], tries, at_s)
             self._empty_since_s, self._more, self._refused = state["flow"]
             self.counts = Counter(state["counts"])
+            followed = state.get("followed")  # a snapshot of an earlier release has none
+            self._followed = None if followed is None else (followed[0], followed[1], followed[2])
 
     @property
     def resting(self) -> bool:
@@ -232,10 +246,22 @@ class AgentRole:
                     self._conclude(decode(message.value, Forecast))
                 elif message.key.startswith(f"{self.agent.station}:"):
                     self._keep_early(decode(message.value, Forecast))
+            elif suffix == "globals":
+                if message.key == self._settings.training.run:
+                    self._follow(decode(message.value, GlobalState))
             elif suffix == "predictions" and self._liar is not None:
                 self._overhear(self._liar, decode(message.value, Prediction))
         except DecodeError as error:
             self._refuse(message, error.reason, error.field)
+
+    def _follow(self, record: GlobalState) -> None:
+        """Stand on the global layer of the training from here on; a record that says nothing new is passed over."""
+        given = global_model(record)
+        if given is None or self._followed == (record.run, record.round, record.steps):
+            return
+        taken = self.agent.model.adopt(given)
+        self.counts["global layers taken" if taken else "global layers of other rows"] += 1
+        self._followed = (record.run, record.round, record.steps)
 
     def _overhear(self, liar: Liar, prediction: Prediction) -> None:
         if prediction.agent != self.agent.station:

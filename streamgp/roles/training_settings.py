@@ -14,6 +14,9 @@ from streamgp.gp.hierarchy.shared_step import Ascent
 from streamgp.models.hgp.fit import Plan
 from streamgp.models.hgp.rounds import Rounds
 
+#: ``inputs`` that stand for the rows that the stations' models learn
+MODEL_ROWS = ("rows",)
+
 
 class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is trained, and how rounds open and close. Clients take the model's part from the server's records."""
@@ -21,7 +24,9 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     run: str = "default"
     """Keeps trainings apart: what belongs to another run is ignored."""
     inputs: tuple[str, ...] = ("time",)
-    """Columns of a row: ``time`` (days since 1970 UTC) or names in the observations' x."""
+    """Columns of a row: ``time`` (days since 1970 UTC) or names in the observations' x. Or ``rows`` alone: what the
+    stations' models learn, standardised, so that agents with ``model.kind = "hierarchical"`` forecast with what was
+    trained."""
     max_rows: int = 10_000
     """Newest rows that a client works on."""
     low: tuple[float, ...] = (0.0,)

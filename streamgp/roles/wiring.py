@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 from streamgp.fusion.attacks import make_attack
 from streamgp.models.constant import ConstantModel
 from streamgp.models.contract import LocalModel, State
 from streamgp.models.experts import CPoERegressor
+from streamgp.models.hierarchical_model import HierarchicalModel
 from streamgp.models.local import EstimatorModel
 from streamgp.models.nearest import NearestNeighborGP
 from streamgp.models.station import StationModel
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door
 from streamgp.roles.liar import Liar
+from streamgp.roles.model_rows import ModelRows
 from streamgp.roles.settings import Settings
 from streamgp.roles.station import AgentRole
+from streamgp.roles.training_client import Rows
+from streamgp.roles.training_rows import ObservationRows
+from streamgp.roles.training_settings import MODEL_ROWS
 from streamgp.wire.log import Subscription
 
 Kind: TypeAlias = Literal["agent", "cloud", "scorer", "watch", "trust", "tally"]
+
+#: most rows that a hierarchical model keeps
+HIERARCHICAL_POINTS = 2000
 
 _READS: dict[str, tuple[str, ...]] = {
     "agent": ("observations", "queries", "progress", "forecasts"),
@@ -47,7 +56,7 @@ def subscriptions(
 ) -> list[Subscription]:
     """The topics that a role reads, and those of ``also``; an agent reads its own partition of the observations."""
     reads: list[Subscription] = []
-    for suffix in (*_READS[kind], *also):
+    for suffix in (*_READS[kind], *also, *_of_model(kind, settings)):
         if suffix != "observations":
             reads.append(Subscription(settings.topic(suffix)))
         elif kind == "agent" and station is not None:
@@ -56,6 +65,11 @@ def subscriptions(
             topics = dict.fromkeys(map(settings.observations_topic, settings.stations or ("",)))
             reads += [Subscription(topic) for topic in topics]
     return reads
+
+
+def _of_model(kind: Kind, settings: Settings) -> tuple[str, ...]:
+    """What an agent reads beside, for the kind of its model: the global layer of a training."""
+    return ("globals",) if kind == "agent" and settings.model.kind == "hierarchical" else ()
 
 
 def station_model(settings: Settings) -> StationModel:
@@ -73,6 +87,21 @@ def agent_role(settings: Settings, station: str, *, liar: Liar | None = None) ->
     """The process of one station."""
     agent = Agent(station, station_model(settings), settings.agent)
     return AgentRole(agent, settings, Door(settings.door_settings()), liar=liar)
+
+
+def training_rows(settings: Settings, station: str) -> Rows:
+    """What a station learns in a training: its model's rows, or columns of its observations."""
+    t = settings.training
+    if t.inputs != MODEL_ROWS:
+        return ObservationRows(station, t.inputs, n_outputs=t.n_outputs, max_rows=t.max_rows)
+    return ModelRows(
+        station,
+        settings.features.made(),
+        door=Door(settings.door_settings()),
+        warm_up=settings.model.warm_up,
+        step_ms=settings.agent.step_ms,
+        max_rows=t.max_rows,
+    )
 
 
 def make_liar(
@@ -102,6 +131,14 @@ def _local(settings: Settings, fit: bool) -> LocalModel:
                 random_state=m.seed,
             )
         )
+    if m.kind == "hierarchical":
+        return HierarchicalModel(
+            n_global=m.n_global,
+            n_local=m.n_local,
+            max_points=min(m.max_points or HIERARCHICAL_POINTS, HIERARCHICAL_POINTS),
+            fit=fit,
+            seed=m.seed,
+        )
     return EstimatorModel(
         NearestNeighborGP(
             n_neighbors=m.n_neighbors,
@@ -113,4 +150,8 @@ def _local(settings: Settings, fit: bool) -> LocalModel:
 
 
 def _load(settings: Settings, state: State) -> LocalModel:
-    return ConstantModel.from_state(state) if settings.model.kind == "constant" else EstimatorModel.from_state(state)
+    loads: dict[str, Callable[[State], LocalModel]] = {
+        "constant": ConstantModel.from_state,
+        "hierarchical": HierarchicalModel.from_state,
+    }
+    return loads.get(settings.model.kind, EstimatorModel.from_state)(state)

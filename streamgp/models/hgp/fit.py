@@ -28,7 +28,10 @@ START_NOISE = (0.01, 0.1, 0.03)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to fit and how hard. ``most_local`` and ``most_global`` bound inducing inputs that the bound asks for."""
+    """What to fit and how hard. ``most_local`` and ``most_global`` bound inducing inputs that the bound asks for.
+
+    ``hold`` names arrays of any block that stay as they are.
+    """
 
     layout: Layout
     factors: Factors
@@ -38,6 +41,7 @@ class Plan:
     n_starts: int
     max_iter: int
     most_global: int = 0
+    hold: tuple[str, ...] = ()
 
     @property
     def grows(self) -> bool:
@@ -60,7 +64,7 @@ def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], plan: Plan)
     free = []
     for b, block in enumerate(blocks):
         for name in sorted(block):
-            held = plan.layout.scalar and name in LOADINGS
+            held = (plan.layout.scalar and name in LOADINGS) or name in plan.hold
             if b == 0 and name == "inducing" and plan.most_global and len(block[name]) > plan.n_global:
                 held = True  # chosen among the rows, too many for each to be worth a gradient
             if b > 0 and name == "inducing":

@@ -24,10 +24,12 @@ def wave(n, d=2, seed=0):
     return X, np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(n)
 
 
-def test_scikit_learns_own_checks():
+@pytest.mark.parametrize("settings", [{"max_iter": 2}, pytest.param({}, marks=pytest.mark.bench)])
+def test_scikit_learns_own_checks(settings):
+    """With few iterations in every run of the tests; as it comes by ``pytest -m bench`` (some fifty longer fits)."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Skipping check")
-        check_estimator(CPoERegressor(), on_skip=None)
+        check_estimator(CPoERegressor(**settings), on_skip=None)
 
 
 def test_the_front_door():

@@ -32,6 +32,8 @@ WHOLE = 4000
 #: the time that the exact evidence of 2,400 rows takes to bring it to 0.144.
 CLIMBS = ((12000, 6), (40000, 3))
 SMALL_EXPERT = 128
+#: such a climb may cost about as much as the model itself; of fewer rows than this it is left out
+LEAST_CLIMB = 1500
 
 
 def learn_hyperparameters(
@@ -65,14 +67,29 @@ def learn_hyperparameters(
         done = _climb(options, evaluate, hyper, y, len(X), box=box, iterations=options.iterations)
         hyper, taken = done.hyper, taken + done.iterations
     else:
-        for most, iterations in CLIMBS:
-            if most == CLIMBS[0][0] or len(X) > CLIMBS[0][0]:
-                rows = _some(X, most, rng)
-                evaluate = _small_experts(hyper, X[rows], y[rows], rng=rng)
-                done = _climb(options, evaluate, hyper, y, len(rows), box=box, iterations=iterations)
-                hyper, taken = done.hyper, taken + done.iterations
+        for most, iterations in climbs(len(X), region=min(options.correlation, n_experts) * len(X) / n_experts):
+            rows = _some(X, most, rng)
+            evaluate = _small_experts(hyper, X[rows], y[rows], rng=rng)
+            done = _climb(options, evaluate, hyper, y, len(rows), box=box, iterations=iterations)
+            hyper, taken = done.hyper, taken + done.iterations
     say(done)
     return hyper, taken
+
+
+def climbs(n: int, *, region: float) -> Iterator[tuple[int, int]]:
+    """Rows and iterations of the climbs on pairs of small experts, for a model of n rows and ``region`` rows a region.
+
+    A row costs the model time in proportion to ``region ** 2`` and a climb ``(2 SMALL_EXPERT) ** 2`` an evaluation:
+    a quick model does not wait for hyperparameters that it cannot use.
+    """
+    budget = 2.0 * n * (region / (2 * SMALL_EXPERT)) ** 2
+    for most, iterations in CLIMBS:
+        evaluations = 1.6 * iterations
+        rows = int(min(most, n, budget / evaluations))
+        if rows < LEAST_CLIMB or (most > CLIMBS[0][0] and rows <= CLIMBS[0][0]):
+            return
+        yield rows, iterations
+        budget -= rows * evaluations
 
 
 def _climb(

@@ -36,7 +36,9 @@ class Network:
         self.settings = msgspec.structs.replace(plan.settings, stations=plan.stations)
         self.liars = plan.liar_names()
         self.agents = {station: self._agent(station) for station in plan.stations}
-        self.tally = Tally(self.settings.prefix, liars=self.liars)
+        off = frozenset() if self.settings.network.enabled else frozenset({"network"})
+        methods = tuple(m for m in METHODS if m not in off)
+        self.tally = Tally(self.settings.prefix, liars=self.liars, methods=methods)
         self.roles: list[tuple[Kind, str | None, Role]] = [
             *(("agent", station, agent) for station, agent in self.agents.items()),
             ("cloud", None, CloudRole(self.settings)),
@@ -162,7 +164,7 @@ def _result(network: Network, seconds: float) -> Result:
         observations=tally.observations,
         forecasts=tally.forecasts,
         trimmed=tally.trimmed(),
-        methods={m: tally.means[m].as_dict() for m in METHODS},
+        methods={m: tally.means[m].as_dict() for m in tally.methods},
         late={station: _first_days(tally, station, since) for station, since in plan.late.items()},
         details=_details(network),
         tally=tally,
@@ -180,9 +182,9 @@ def _details(network: Network) -> dict[str, Any]:
 
 def _first_days(tally: Tally, station: str, since_ms: int) -> dict[str, dict[str, float | None]]:
     """Every method over what a late station asked in its first 120 days."""
-    means = {m: Means() for m in METHODS}
+    means = {m: Means() for m in tally.methods}
     for row in tally.rows[station]:
         if row["local"].target_ms < since_ms + LATE_SPAN_MS:
             for method, score in row.items():
                 means[method].update(score)
-    return {m: means[m].as_dict() for m in METHODS}
+    return {m: means[m].as_dict() for m in tally.methods}

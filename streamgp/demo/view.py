@@ -57,7 +57,9 @@ def _rmse(tally: Tally, method: str) -> str:
 
 
 def _line(tally: Tally, seconds: float) -> str:
-    errors = ", ".join(f"{m} {_rmse(tally, m)}" for m in ("local", "cloud_untrimmed", "cloud_trimmed", "chosen"))
+    errors = ", ".join(
+        f"{m} {_rmse(tally, m)}" for m in ("local", "cloud_untrimmed", "cloud_trimmed", "network", "chosen")
+    )
     return f"{seconds:5.0f} s  {_day(tally.now_ms)}  {tally.forecasts:,} forecasts  running RMSE: {errors}"
 
 

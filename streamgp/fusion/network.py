@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import Self
 
 from streamgp.fusion.asked import Asked, Correction, Influence, is_usable, unchanged
-from streamgp.fusion.innovations import NEVER, SAME, VALUE, InnovationStore
+from streamgp.fusion.innovations import NEVER, VALUE, InnovationStore
 from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.fusion.surroundings import Standing, regressors
 from streamgp.fusion.table import Table
@@ -20,6 +20,7 @@ from streamgp.gp.gaussian import Array
 
 Mask = NDArray[np.bool_]
 
+_SAME_HORIZON = 1.02  # clocks jitter; two and three steps ahead are two horizons
 _MAX_HORIZONS = 16  # a station that asks for ever new horizons must not fill the memory
 STATE_VERSION = 1
 
@@ -69,24 +70,35 @@ class NetworkLayer:
     def step(self, time_ms: int, asked: Sequence[Asked]) -> list[Correction]:
         """Learn from the innovations of one event time, then answer its queries; the order of ``asked`` is kept."""
         self._join(a.station for a in asked)
-        groups = self._by_horizon(time_ms, asked)
-        for horizon, group in groups.items():
+        for horizon, group in self._by_horizon(time_ms, asked).items():
             self._observe(time_ms, [(a.station, a.innovation) for a in group], horizon)
+        return self.answer(time_ms, asked)
+
+    def hear(self, time_ms: int, told: Sequence[tuple[str, float | None]], *, horizon_ms: int) -> None:
+        """Take in (station, innovation) pairs of one time and horizon; None: the last forecast had no truth."""
+        self._join(station for station, _ in told)
+        self._observe(time_ms, sorted(told, key=lambda pair: pair[0]), self._bucket(horizon_ms))
+
+    def answer(self, time_ms: int, asked: Sequence[Asked]) -> list[Correction]:
+        """Correct forecasts with all that is known at ``time_ms``; their innovations are not looked at."""
+        self._join(a.station for a in asked)
         answers: dict[int, Correction] = {}
-        for horizon, group in groups.items():
+        for horizon, group in self._by_horizon(time_ms, asked).items():
             for a, answer in zip(group, self._correct(time_ms, group, horizon), strict=True):
                 answers[id(a)] = answer
         return [answers[id(a)] for a in asked]
 
     def observe(self, station: str, time_ms: int, innovation: float | None, *, horizon_ms: int) -> None:
-        """Take in one station's innovation, known from ``time_ms`` on; None: the last forecast had no truth."""
-        self._join([station])
-        self._observe(time_ms, [(station, innovation)], self._bucket(horizon_ms))
+        """:meth:`hear` for one station."""
+        self.hear(time_ms, [(station, innovation)], horizon_ms=horizon_ms)
 
     def correct(self, time_ms: int, asked: Asked) -> Correction:
-        """Correct one forecast with all that is known at ``time_ms``; ``asked.innovation`` is not looked at."""
-        self._join([asked.station])
-        return self._correct(time_ms, [asked], self._bucket(asked.target_ms - time_ms))[0]
+        """:meth:`answer` for one forecast."""
+        return self.answer(time_ms, [asked])[0]
+
+    def knows(self, station: str) -> bool:
+        """Whether the station has been heard or asked about before."""
+        return station in self._row
 
     def _join(self, stations: Iterable[str]) -> None:
         new = sorted({name for name in stations if name not in self._row})
@@ -105,19 +117,17 @@ class NetworkLayer:
 
     def _bucket(self, horizon_ms: int) -> int | None:
         """The horizon under which this one is learned; None when there are too many already."""
-        if horizon_ms <= 0:
-            return None
-        if horizon_ms in self._targets:
-            return horizon_ms
-        near = [h for h in self._targets if h <= SAME * horizon_ms and horizon_ms <= SAME * h]
-        if near:
-            return min(near, key=lambda h: (abs(h - horizon_ms), h))
-        if len(self._targets) >= _MAX_HORIZONS:
-            return None
+        known = self._known(horizon_ms)
+        if known is not None or horizon_ms <= 0 or len(self._targets) >= _MAX_HORIZONS:
+            return known
         targets = Targets(self.settings)
         targets.grow(len(self.stations), coordinates=self._told["place"])
         self._targets[horizon_ms] = targets
         return horizon_ms
+
+    def _known(self, horizon_ms: int) -> int | None:
+        near = [h for h in self._targets if h <= _SAME_HORIZON * horizon_ms and horizon_ms <= _SAME_HORIZON * h]
+        return min(near, key=lambda h: (abs(h - horizon_ms), h), default=None)
 
     def _by_horizon(self, time_ms: int, asked: Sequence[Asked]) -> dict[int | None, list[Asked]]:
         groups: dict[int | None, list[Asked]] = {}
@@ -212,7 +222,7 @@ class NetworkLayer:
 
     def influences(self, *, horizon_ms: int) -> list[Influence]:
         """Who foretells whom at this horizon, one entry per station and source; empty if it is not known."""
-        horizon = next((h for h in self._targets if h <= SAME * horizon_ms and horizon_ms <= SAME * h), None)
+        horizon = self._known(horizon_ms)
         if horizon is None:
             return []
         targets, names = self._targets[horizon], self.stations
@@ -237,6 +247,17 @@ class NetworkLayer:
                         dropped=bool(targets.harm.dropped[row, slot]),
                     )
                 )
+        return found
+
+    def dropped(self) -> dict[str, list[str]]:
+        """Source to the stations that hear it no more at some horizon, because it had made things worse lately."""
+        pairs: set[tuple[int, int]] = set()
+        for targets in self._targets.values():
+            rows, slots = np.nonzero(targets.harm.dropped)
+            pairs |= set(zip(targets.screening.sources[rows, slots].tolist(), rows.tolist(), strict=True))
+        found: dict[str, list[str]] = {}
+        for source, row in sorted((self.stations[s], self.stations[r]) for s, r in pairs if s >= 0):
+            found.setdefault(source, []).append(row)
         return found
 
     def state(self) -> dict[str, Any]:

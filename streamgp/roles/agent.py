@@ -22,7 +22,9 @@ _NOTHING = (np.zeros(0),) * 3
 
 #: questions asked and not yet concluded that an agent remembers
 REMEMBERED = 4096
-VERSION = 1
+#: standardised errors leave a station no larger than this
+CLIP = 8.0
+VERSION = 2
 
 
 @final
@@ -49,8 +51,8 @@ class Agent:
         self._settings = settings
         self._choosing = Choosing(settings.choice)
         self._asked: OrderedDict[str, tuple[Query, Gaussian]] = OrderedDict()
-        self._standing: OrderedDict[int, tuple[float, float]] = OrderedDict()
-        self._innovation: float | None = None
+        self._standing: OrderedDict[tuple[int, int], tuple[float, float]] = OrderedDict()  # target, lead -> mean, std
+        self._innovations: dict[int, float] = {}  # lead -> error of the forecast whose truth came last
         self._last_asked: str | UnsetType = UNSET
 
     @property
@@ -66,9 +68,9 @@ class Agent:
             "station": self.station,
             "model": self.model.state(),
             "asked": [records_out(queries), [belief_out(belief) for _, belief in self._asked.values()]],
-            "standing": [[t, mean, std] for t, (mean, std) in self._standing.items()],
+            "standing": [[t, lead, mean, std] for (t, lead), (mean, std) in self._standing.items()],
             "choosing": self._choosing.state(),
-            "innovation": self._innovation,
+            "innovations": [[lead, e] for lead, e in self._innovations.items()],
             "last_asked": None if isinstance(self._last_asked, UnsetType) else self._last_asked,
         }
 
@@ -86,9 +88,9 @@ class Agent:
             values, beliefs = state["asked"]
             queries = records_in(values, Query)
             asked = {q.id: (q, belief_in(b)) for q, b in zip(queries, beliefs, strict=True)}
-            self._standing = OrderedDict((t, (mean, std)) for t, mean, std in state["standing"])
+            self._standing = OrderedDict(((t, lead), (mean, std)) for t, lead, mean, std in state["standing"])
             self._choosing.restore(state["choosing"])
-            self._innovation = state["innovation"]
+            self._innovations = dict(state["innovations"])
             self._last_asked = UNSET if state["last_asked"] is None else state["last_asked"]
             self._asked = OrderedDict(asked)
             self.model.restore(state["model"])
@@ -104,12 +106,11 @@ class Agent:
         y = scalar(observation)
         self.model.observe(observation.time_ms, observation.x, y)
         self._choosing.learned(observation.time_ms, y)
-        claimed = self._standing.pop(observation.time_ms, None)
-        if claimed is None:
-            self._innovation = None
-        else:
-            mean, std = claimed
-            self._innovation = min(8.0, max(-8.0, (y - mean) / std))
+        self._innovations = {}
+        for target_ms, lead in [key for key in self._standing if key[0] <= observation.time_ms]:
+            mean, std = self._standing.pop((target_ms, lead))
+            if target_ms == observation.time_ms:
+                self._innovations[lead] = min(CLIP, max(-CLIP, (y - mean) / std))
 
     def ask(self) -> list[Query]:
         """Questions about the next target times as of the last observation; empty while rows are incomplete."""
@@ -130,7 +131,7 @@ class Agent:
                 target_ms=target_ms,
                 points=(tuple(row.tolist()),),
                 scale=Scale(mean, std),
-                innovation=self._innovation if horizon == 1 else None,
+                innovation=self._innovations.get(target_ms - self.last_ms),
             )
             queries.append(query)
         if queries:
@@ -180,10 +181,13 @@ class Agent:
         self._asked[query.id] = (query, belief)
         if len(self._asked) > REMEMBERED:
             self._asked.popitem(last=False)
-        if query.target_ms - query.time_ms == self.model.step_ms:
-            self._standing[query.target_ms] = (float(belief.mean[0]), float(np.sqrt(belief.total[0])))
-            if len(self._standing) > 64:
-                self._standing.popitem(last=False)
+        key = (query.target_ms, query.target_ms - query.time_ms)
+        mean, std = float(belief.mean[0]), float(np.sqrt(belief.total[0]))
+        if not (math.isfinite(mean) and 0.0 < std < math.inf):
+            return
+        self._standing[key] = (mean, std)
+        if len(self._standing) > REMEMBERED:
+            self._standing.popitem(last=False)
 
     def _record(self, query: Query, belief: Gaussian, reason: str | None = None) -> Prediction:
         mean, variance, noise = _row(belief.mean), _row(belief.variance), _row(belief.noise_variance)
@@ -214,14 +218,21 @@ class Agent:
         self._choosing.concluded(query.target_ms, local, cloud)
         mean = np.where(mask, (cloud or local).mean, local.mean)
         variance = np.where(mask, (cloud or local).variance, local.variance)
+        best = Gaussian(mean, variance, local.noise_variance)  # the noise of y is the station's own
+        network = _network(forecast, m=len(local.mean))
+        scale = query.scale.std if query.scale is not None and query.scale.std > 0 else 1.0
+        if network is not None and self._choosing.prefers_network(
+            query.time_ms, query.target_ms, usual=best, network=network, scale=scale
+        ):
+            best, mask, choice = network, np.ones_like(mask), "network"
         return StationForecast(
             query_id=query.id,
             station=self.station,
             time_ms=query.time_ms,
             target_ms=query.target_ms,
-            mean=_row(mean),
-            variance=_row(variance),
-            noise_variance=_row(local.noise_variance),  # the noise of y is the station's own
+            mean=_row(best.mean),
+            variance=_row(best.variance),
+            noise_variance=_row(best.noise_variance),
             kept=forecast.kept,
             trimmed=forecast.trimmed,
             missing=forecast.missing,
@@ -276,6 +287,14 @@ def _cloud(forecast: Forecast, *, m: int) -> Gaussian | None:
     """The cloud's answer, if it can be used: not without a quorum, nor when more lie than the cut stands."""
     arrays = (forecast.mean, forecast.variance, forecast.noise_variance)
     if forecast.status != "ok" or any(a is None or len(a) != m for a in arrays):
+        return None
+    return Gaussian(*(np.asarray(a) for a in arrays))
+
+
+def _network(forecast: Forecast, *, m: int) -> Gaussian | None:
+    """The network's forecast, if there is one; it needs no quorum."""
+    arrays = (forecast.network_mean, forecast.network_variance, forecast.network_noise_variance)
+    if any(a is None or len(a) != m for a in arrays):
         return None
     return Gaussian(*(np.asarray(a) for a in arrays))
 

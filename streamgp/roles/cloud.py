@@ -35,7 +35,7 @@ class CloudRole:
         self._windows = Windows(deadline_s=settings.cloud.deadline_s, patience=settings.cloud.patience)
         for station in settings.stations:
             self._windows.join(station)
-        self._fusing = Fusing(settings.cloud)
+        self._fusing = Fusing(settings.cloud, network=settings.network)
         self._next: dict[Partition, int] = {}
         self._out: deque[Outgoing] = deque()
 
@@ -74,12 +74,11 @@ class CloudRole:
             self._windows.add(decode(message.value, Prediction), now_s)
 
     def drain(self, now_s: float) -> list[Outgoing]:
-        for closed in self._windows.close(now_s):
-            forecast = self._fusing.conclude(closed)
+        for forecast, reports in self._fusing.conclude(self._windows.close(now_s)):
             self.counts[f"forecast {forecast.status}"] += 1
             self.counts.update(f"trimmed: {name}" for name in forecast.trimmed if self._windows.knows(name))
             self._write("forecasts", forecast.query_id, forecast)
-            for report in self._fusing.reports(closed.query.time_ms):
+            for report in reports:
                 self._write("trust", report.agent, report)
         out = list(self._out)
         self._out.clear()

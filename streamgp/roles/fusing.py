@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, final
 
 import numpy as np
@@ -17,15 +18,16 @@ from streamgp.fusion.trimmed import n_trim_for, trimmed_poe
 from streamgp.fusion.trust import TrustLedger
 from streamgp.fusion.trust_report import follow_beta
 from streamgp.gp.gaussian import Array
+from streamgp.roles.foretelling import Foretelling
 from streamgp.roles.plain import restoring
-from streamgp.roles.settings import CloudSettings
+from streamgp.roles.settings import CloudSettings, NetworkSection
 from streamgp.roles.truths import Truths
 from streamgp.roles.window import Closed
 from streamgp.wire.records import Forecast, Prediction, Query, Row, Trust
 
 log = logging.getLogger("streamgp.cloud")
 
-VERSION = 1
+VERSION = 2
 _FIELDS = ("mean", "variance", "noise_variance")
 
 
@@ -142,25 +144,44 @@ class Fusing:
     """The cloud's judgement: fuses windows in event-time order and keeps the agents' records by the truth.
 
     Truths are not sent to the cloud: what a station's last reading was follows from the error that its next query
-    carries and from its own answer to the query before (:class:`streamgp.roles.truths.Truths`).
+    carries and from its own answer to the query before (:class:`streamgp.roles.truths.Truths`). The same errors
+    foretell those of the other stations (:class:`streamgp.roles.foretelling.Foretelling`).
     """
 
-    def __init__(self, settings: CloudSettings) -> None:
+    def __init__(self, settings: CloudSettings, *, network: NetworkSection | None = None) -> None:
         self._settings = settings
         self._ledger = TrustLedger(half_life=settings.half_life)
         self._truths = Truths()
+        self._foretelling = Foretelling(network or NetworkSection())
         self._beta = settings.beta
         self._fused = 0
 
     def heard(self, query: Query) -> None:
         """A query was read: it may tell a truth."""
         self._truths.heard(query)
+        self._foretelling.heard(query)
 
-    def conclude(self, closed: Closed) -> Forecast:
-        """The forecast of a window; the windows before it in event time are concluded already."""
+    def conclude(self, windows: Sequence[Closed]) -> list[tuple[Forecast, list[Trust]]]:
+        """The forecasts of windows in event-time order, each with the reports that are due after it.
+
+        The windows before them in event time are concluded already. How many are given at a time makes no difference.
+        """
+        told: list[tuple[Forecast, list[Trust]]] = []
+        for (time_ms, outside), some in groupby(windows, key=lambda w: (w.query.time_ms, w.query.station is None)):
+            together = list(some)
+            if not outside:  # a question from outside may have any event time
+                for query_id, y in self._truths.up_to(time_ms):
+                    self._ledger.settle(query_id, y)
+                self._foretelling.learn_up_to(time_ms)
+            fused, reports = [], []
+            for closed in together:
+                fused.append(self._fuse(closed))
+                reports.append(self._reports(time_ms))
+            told += zip(self._foretelling.corrected(together, fused), reports, strict=True)
+        return told
+
+    def _fuse(self, closed: Closed) -> Forecast:
         query, asker = closed.query, closed.query.station
-        for query_id, y in self._truths.up_to(query.time_ms):
-            self._ledger.settle(query_id, y)
         answers = Answers.of(closed.answers, m=len(query.points))
         bounds = self._settings.beta_bounds
         if bounds is not None and self._fused % self._settings.report_every == 0:
@@ -184,10 +205,11 @@ class Fusing:
         self._fused += 1
         return forecast
 
-    def reports(self, time_ms: int) -> list[Trust]:
+    def _reports(self, time_ms: int) -> list[Trust]:
         """Every agent's record, when it is time for a report (every ``report_every`` windows)."""
         if self._fused % self._settings.report_every:
             return []
+        dropped = self._foretelling.dropped()
         return [
             Trust(
                 agent=a.agent,
@@ -208,6 +230,7 @@ class Fusing:
                 factor=a.factor,
                 standing=a.standing,
                 beta=self._beta,
+                dropped_by=tuple(dropped.get(a.agent, ())),
             )
             for a in self._ledger.report()
         ]
@@ -218,6 +241,7 @@ class Fusing:
             "v": VERSION,
             "ledger": self._ledger.state(),
             "truths": self._truths.state(),
+            "network": self._foretelling.state(),
             "beta": self._beta,
             "fused": self._fused,
         }
@@ -227,4 +251,5 @@ class Fusing:
         with restoring("fusing", state, VERSION):
             self._ledger = TrustLedger.from_state(state["ledger"])
             self._truths.restore(state["truths"])
+            self._foretelling.restore(state["network"])
             self._beta, self._fused = float(state["beta"]), int(state["fused"])

@@ -20,7 +20,7 @@ from streamgp.wire.deadletter import dead_letter, kind_of
 from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Forecast, Observation, Query, Score, StationForecast
 
-METHODS = ("persistence", "local", "cloud_untrimmed", "cloud_trimmed", "chosen")
+METHODS = ("persistence", "local", "cloud_untrimmed", "cloud_trimmed", "network", "chosen")
 _SQRT_PI = math.sqrt(math.pi)
 VERSION = 1
 
@@ -153,7 +153,7 @@ class ScorerRole:
             self._ask(decode(message.value, Query))
         elif suffix == "forecasts":
             f = decode(message.value, Forecast)
-            if f.station is not None and f.mean is not None and len(f.mean) == 1:
+            if f.station is not None and len(f.kept) == 1:
                 self._take_forecast(f)
         elif suffix == "station-forecasts":
             s = decode(message.value, StationForecast)
@@ -168,6 +168,9 @@ class ScorerRole:
         if f.untrimmed_mean and f.untrimmed_variance and f.untrimmed_noise_variance:
             plain = (f.untrimmed_mean[0], f.untrimmed_variance[0], f.untrimmed_noise_variance[0])
             self._believe(f.query_id, "cloud_untrimmed", plain)
+        if f.network_mean and f.network_variance and f.network_noise_variance:
+            network = (f.network_mean[0], f.network_variance[0], f.network_noise_variance[0])
+            self._believe(f.query_id, "network", network)
 
     # -- three things that must meet: question, belief, truth
 

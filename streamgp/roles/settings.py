@@ -65,7 +65,9 @@ class AgentSettings(_Section, frozen=True, kw_only=True):
     """Steps ahead of the questions asked after each observation; empty: the station never asks."""
     step_ms: int | None = None
     """The station's cadence; by default the most common difference of its first observations."""
-    choice: Literal["eq8", "eq9", "local", "cloud"] = "eq8"
+    choice: Literal["network", "eq8", "eq9", "local", "cloud"] = "network"
+    """Equation (8) or (9) of the paper between the station's own answer and the trimmed product; ``network``: the
+    network's forecast where by this station's own record it has been no worse than what (8) picks, (8) elsewhere."""
     max_wait_s: float = 30.0
     """How long a busy peer that says nothing may hold an observation back."""
     idle_wait_s: float = 2.0
@@ -96,6 +98,20 @@ class CloudSettings(_Section, frozen=True, kw_only=True):
     """A window closes when every known agent has answered, or this long after the query was read."""
     patience: int = 3
     """After so many windows in a row without an answer an agent is no longer waited for, until it speaks."""
+
+
+class NetworkSection(_Section, frozen=True, kw_only=True):
+    """What the cloud makes of everybody's last errors (see :class:`streamgp.fusion.network.NetworkLayer`)."""
+
+    enabled: bool = True
+    sources: int = 16
+    """Stations that one station's forecast listens to."""
+    candidates: int = 64
+    """Stations among which those are looked for at a time."""
+    places: dict[str, tuple[float, float]] = {}
+    """Latitude and longitude of stations, in degrees, where known: near ones are tried first."""
+    most_stations: int = 10_000
+    """Names taken in; a station beyond these gets no such forecast."""
 
 
 class ScorerSettings(_Section, frozen=True, kw_only=True):
@@ -163,6 +179,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     features: RowSettings = RowSettings()
     agent: AgentSettings = AgentSettings()
     cloud: CloudSettings = CloudSettings()
+    network: NetworkSection = NetworkSection()
     scorer: ScorerSettings = ScorerSettings()
     keep: KeepSettings = KeepSettings()
     signing: SigningSettings = SigningSettings()
@@ -294,6 +311,11 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (cloud.deadline_s <= 0, "cloud.deadline_s must be positive"),
         (cloud.min_answers < 1, "cloud.min_answers must be at least 1"),
         (cloud.patience < 1, "cloud.patience must be at least 1"),
+        (
+            not 0 <= settings.network.sources <= settings.network.candidates,
+            "network.sources must be between 0 and network.candidates",
+        ),
+        (settings.network.most_stations < 0, "network.most_stations must not be negative"),
         (not 0 < settings.scorer.band < 1, "scorer.band must be in (0, 1)"),
         (
             min(settings.health.stuck_s, settings.health.stalled_s, settings.health.starting_s) <= 0,

@@ -16,7 +16,7 @@ from streamgp.roles.plain import restoring
 from streamgp.roles.window import Closed
 from streamgp.wire.records import Query
 
-VERSION = 1
+VERSION = 2
 #: target times of stations that may wait for their truth
 REMEMBERED = 50_000
 
@@ -25,9 +25,9 @@ REMEMBERED = 50_000
 class Truths:
     """Puts together a station's innovation and its own earlier answer: ``y = mean + innovation * deviation``.
 
-    A query of event time t carries the standardised error of the station's own forecast for t; the cloud has that
-    forecast, the station's answer to its own earlier question. The result is as good as the station is honest:
-    one that lies spoils its own truths and no one else's.
+    A query of event time t carries the standardised error of the station's own forecast for t, the one as many steps
+    ahead as this query's; the cloud has that forecast, the station's answer to its own earlier question. The result is
+    as good as the station is honest: one that lies spoils its own truths and no one else's.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Truths:
 
     def __init__(self) -> None:
         self._own: OrderedDict[tuple[str, int], list[tuple[int, str, float, float]]] = OrderedDict()
-        self._told: list[tuple[int, str, float]] = []
+        self._told: list[tuple[int, str, int, float]] = []
 
     def answered(self, closed: Closed) -> None:
         """A window closed: its asker's own answer is what its next error will be about."""
@@ -65,7 +65,8 @@ class Truths:
     def heard(self, query: Query) -> None:
         """A query was read; its innovation is a truth to come."""
         if query.station is not None and query.innovation is not None:
-            heapq.heappush(self._told, (query.time_ms, query.station, query.innovation))
+            lead_ms = query.target_ms - query.time_ms
+            heapq.heappush(self._told, (query.time_ms, query.station, lead_ms, query.innovation))
             if len(self._told) > REMEMBERED:
                 heapq.heappop(self._told)
 
@@ -73,10 +74,10 @@ class Truths:
         """Query ids and their truths (1,), for readings up to this event time, in the order of time and station."""
         known = []
         while self._told and self._told[0][0] <= time_ms:
-            at, station, innovation = heapq.heappop(self._told)
+            at, station, lead_ms, innovation = heapq.heappop(self._told)
             rows = self._own.pop((station, at), [])
             if rows:
-                _, _, mean, deviation = max(rows)  # the error is that of the youngest forecast
+                _, _, mean, deviation = min(rows, key=lambda row: (abs(at - row[0] - lead_ms), -row[0], row[1]))
                 known += [(query_id, np.array([mean + innovation * deviation])) for _, query_id, _, _ in sorted(rows)]
         return known
 
@@ -94,4 +95,4 @@ class Truths:
             self._own = OrderedDict(
                 ((station, at), [(t, q, m, d) for t, q, m, d in rows]) for station, at, rows in state["own"]
             )
-            self._told = [(t, station, innovation) for t, station, innovation in state["told"]]
+            self._told = [(t, station, lead, e) for t, station, lead, e in state["told"]]

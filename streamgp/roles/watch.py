@@ -132,7 +132,7 @@ def _speaker(board: Board, console: Console, *, as_json: bool, quiet: bool) -> C
 def _line(board: Board, f: StationForecast) -> str:
     points = ", ".join(
         f"{mean:.4g} ± {1.645 * math.sqrt(v + n):.2g} ({source})"
-        for mean, v, n, source in zip(f.mean, f.variance, f.noise_variance, f.source, strict=True)
+        for mean, v, n, source in zip(f.mean, f.variance, f.noise_variance, _sources(f), strict=True)
     )
     errors = board.line(f.station)
     tail = f"   RMSE: {errors}" if errors else ""
@@ -146,8 +146,13 @@ def _table(board: Board) -> Table:
     for station, f in sorted(board.last.items()):
         half = 1.645 * math.sqrt(f.variance[0] + f.noise_variance[0])
         shown = f"{f.mean[0]:.4g} ± {half:.2g}"
-        table.add_row(station, _when(f.target_ms), shown, f.source[0], f.status, board.line(station))
+        table.add_row(station, _when(f.target_ms), shown, _sources(f)[0], f.status, board.line(station))
     return table
+
+
+def _sources(f: StationForecast) -> tuple[str, ...]:
+    """Whose answer was taken, per point."""
+    return ("network",) * len(f.source) if f.choice == "network" else f.source
 
 
 def _when(time_ms: int) -> str:
@@ -193,6 +198,12 @@ def watch_agents(
     return shown
 
 
+def _few(names: tuple[str, ...], most: int = 4) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) + more) or "-"
+
+
 def _trusts(messages: list[Message]) -> list[Trust]:
     trusts = []
     for message in messages:
@@ -215,8 +226,9 @@ def _agents(agents: dict[str, Trust]) -> Table:
         "90% band",
         "missing",
         "refused",
+        "not heard by",
     ):
-        table.add_column(name, justify="left" if name in ("agent", "standing") else "right")
+        table.add_column(name, justify="left" if name in ("agent", "standing", "not heard by") else "right")
     for name, t in sorted(agents.items()):
         table.add_row(
             name,
@@ -228,6 +240,7 @@ def _agents(agents: dict[str, Trust]) -> Table:
             f"{t.coverage:.0%}",
             str(t.missing),
             str(sum(t.refused.values())),
+            _few(t.dropped_by),
             style="red" if t.standing == "barred" else None,
         )
     return table

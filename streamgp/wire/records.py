@@ -51,7 +51,7 @@ class Query(Record, frozen=True, kw_only=True):
 
     ``target_ms`` is the time that the answer is about. ``scale`` gives the asker's units; without it every
     agent answers in its own. ``station`` is null when the question comes from outside.
-    ``innovation`` is the standardised error of the asker's own last forecast, null where unknown.
+    ``innovation`` is the standardised error of the asker's own last forecast as many steps ahead, null where unknown.
     """
 
     id: Name
@@ -102,6 +102,8 @@ class Forecast(Record, frozen=True, kw_only=True):
     ``mean``, ``variance`` and ``noise_variance`` are null when there was no quorum. ``kept`` counts the agents
     used per point; ``trimmed`` names those that were cut at some point, ``missing`` those that did not answer,
     ``refused`` those whose answer was not usable. ``untrimmed_*`` is the product of all usable answers.
+    ``network_*`` is the asker's own answer, corrected by what the stations' last errors say of its next one; null where
+    that is not known. Of its sources ``network_silent`` had not spoken, and ``network_dropped`` had made things worse.
     """
 
     query_id: Name
@@ -123,13 +125,18 @@ class Forecast(Record, frozen=True, kw_only=True):
     untrimmed_mean: Row | None = None
     untrimmed_variance: Row | None = None
     untrimmed_noise_variance: Row | None = None
+    network_mean: Row | None = None
+    network_variance: Row | None = None
+    network_noise_variance: Row | None = None
+    network_silent: tuple[Name, ...] = ()
+    network_dropped: tuple[Name, ...] = ()
 
 
 class StationForecast(Record, frozen=True, kw_only=True):
     """What the asking station believes in the end: per point the cloud's answer or its own.
 
-    ``choice`` is the rule that picked ``source``: (8) or (9) of the paper. ``learned_ms`` is the time of the
-    last observation behind it.
+    ``choice`` is the rule that picked ``source``: (8) or (9) of the paper, or ``network``, which says that the cloud's
+    ``network_*`` was taken. ``learned_ms`` is the time of the last observation behind it.
     """
 
     query_id: Name
@@ -176,7 +183,8 @@ class Score(Record, frozen=True, kw_only=True):
 class Trust(Record, frozen=True, kw_only=True):
     """What the cloud's records say of an agent (see :class:`streamgp.fusion.trust_report.AgentTrust`).
 
-    ``beta`` is the share that the cloud cuts now. Being trimmed is no proof; ``standing`` is.
+    ``beta`` is the share that the cloud cuts now. Being trimmed is no proof; ``standing`` is. ``dropped_by`` are the
+    stations whose network forecast leaves this one's innovations out at present: they had made it worse.
     """
 
     agent: Name
@@ -197,6 +205,7 @@ class Trust(Record, frozen=True, kw_only=True):
     factor: float
     standing: str
     beta: float
+    dropped_by: tuple[Name, ...] = ()
 
 
 class Update(Record, frozen=True, kw_only=True):

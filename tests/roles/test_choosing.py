@@ -39,6 +39,32 @@ def trained(order: str, *, cloud_error: float, seed: int = 4) -> Choosing:
     return choosing
 
 
+def networked(*, network_error: float, seed: int = 4) -> Choosing:
+    rng, choosing = np.random.default_rng(seed), Choosing("network")
+    for t in range(60):
+        y = float(rng.normal())
+        usual, network = belief(y + float(rng.normal()), 1.0), belief(y + network_error * float(rng.normal()), 1.0)
+        choosing.prefers_network(t - 1, t, usual=usual, network=network, scale=1.0)
+        choosing.learned(t, y)
+    return choosing
+
+
+def test_the_network_is_taken_where_the_record_allows_and_the_paper_s_rule_elsewhere() -> None:
+    local, cloud = belief(0.0, 1.0), belief(0.0, 0.5)
+    asked = {"usual": cloud, "network": belief(0.3, 0.4), "scale": 1.0}
+    assert networked(network_error=0.5).prefers_network(60, 61, **asked)
+    assert not networked(network_error=2.0).prefers_network(60, 61, **asked)
+    assert not Choosing("network").prefers_network(60, 61, **asked)  # no record yet
+    assert not networked(network_error=0.5).prefers_network(60, 61, usual=cloud, network=None, scale=1.0)
+    assert networked(network_error=0.5).pick(local, cloud, time_ms=60) == (True, "eq8")
+    assert networked(network_error=0.5).pick(local, None, time_ms=60) == (False, "eq8")
+    for rule in ("eq8", "eq9", "local", "cloud"):
+        assert not Choosing(rule).prefers_network(60, 61, **asked)
+    twin = Choosing("network")
+    twin.restore(networked(network_error=0.5).state())
+    assert twin.prefers_network(60, 61, **asked)
+
+
 def test_the_record_overrules_a_cloud_that_claims_too_little_variance() -> None:
     """(9): the variance is smaller, the error was not."""
     local, cloud = belief(0.0, 1.0), belief(0.0, 0.5)

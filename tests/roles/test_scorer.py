@@ -62,6 +62,7 @@ def walk() -> list[Message]:
             Forecast(
                 **common, **names, mean=(5.5,), variance=(0.5,), noise_variance=(0.5,),
                 untrimmed_mean=(50.0,), untrimmed_variance=(0.4,), untrimmed_noise_variance=(0.5,),
+                network_mean=(6.8,), network_variance=(0.3,), network_noise_variance=(0.4,),
             ),
         )
     )  # fmt: skip
@@ -93,6 +94,7 @@ def test_every_method_is_scored_against_the_truth() -> None:
         "local": 6.5,
         "cloud_untrimmed": 50.0,
         "cloud_trimmed": 5.5,
+        "network": 6.8,
         "chosen": 5.5,
     }
     assert all(s.y == 7.0 and s.scale == 2.0 for s in scores.values())

@@ -133,6 +133,29 @@ def test_the_innovation_is_the_standardised_error_of_the_last_own_forecast() -> 
     assert last.innovation == pytest.approx((8.0 - told.mean[0]) / spread)
 
 
+def test_every_lead_carries_the_error_of_its_own_forecast() -> None:
+    """What three steps ahead was wrong by is known three steps later; a gap is no error."""
+    feeder = Feeder(role_of(horizons=(1, 3)))
+    feeder.days(1.0, 2.0, 3.0, 4.0, 8.0, 5.0, 7.0, 9.0, 3.0, 4.0)
+    queries = feeder.published("queries", Query)
+    answers = {a.query_id: a for a in feeder.published("predictions", Prediction)}
+    for lead in (1, 3):
+        told = {q.time_ms: q for q in queries if q.target_ms - q.time_ms == lead * DAY}
+        for time_ms, q in told.items():
+            before = told.get(time_ms - lead * DAY)
+            if before is None:
+                assert q.innovation is None
+                continue
+            own = answers[before.id]
+            error = ([1.0, 2.0, 3.0, 4.0, 8.0, 5.0, 7.0, 9.0, 3.0, 4.0][time_ms // DAY] - own.mean[0]) / np.sqrt(
+                own.variance[0] + own.noise_variance[0]
+            )
+            assert q.innovation == pytest.approx(np.clip(error, -8.0, 8.0))
+        assert sum(q.innovation is not None for q in told.values()) > 3
+    feeder.days(6.0, start=11)
+    assert {q.innovation for q in feeder.published("queries", Query) if q.time_ms == 11 * DAY} == {None}
+
+
 def test_other_stations_get_an_answer_in_their_own_units_once_the_warm_up_is_over() -> None:
     feeder = Feeder(role_of())
     feeder.days(1.0, 2.0)

@@ -6,6 +6,7 @@ import io
 import json
 import threading
 
+import msgspec
 from rich.console import Console
 
 from streamgp.roles.settings import Settings
@@ -54,6 +55,11 @@ def test_lines_carry_forecast_and_running_scores() -> None:
     assert "5 ± 1.6" in both
 
 
+def test_a_forecast_of_the_network_s_is_called_so() -> None:
+    taken = msgspec.structs.replace(forecast("A"), choice="network")
+    assert "5 ± 1.6 (network), ok" in shown(log_with(("station-forecasts", "A", taken)))
+
+
 def test_json_is_one_record_a_line_and_nothing_else() -> None:
     log = log_with(*[("station-forecasts", s, forecast(s)) for s in "ABA"], ("station-forecasts", "A", forecast("A")))
     lines = [json.loads(line) for line in shown(log, as_json=True, station="A").splitlines()]
@@ -71,11 +77,12 @@ def test_agents_are_told_with_their_standing() -> None:
     trust = Trust(
         agent="A", time_ms=0, answered=9, missing=1, refused={"mean is not finite": 2}, trimmed=0.5, mean_low=0.5,
         mean_high=0.0, variance_low=0.0, variance_high=0.0, outlying=0.0, scored=8.0, z2=1.1, coverage=0.9, nlpd=1.4,
-        factor=1.0, standing="sound", beta=0.1,
+        factor=1.0, standing="sound", beta=0.1, dropped_by=("B", "C", "D", "E", "F", "G"),
     )  # fmt: skip
     log = log_with(("trust", "A", trust))
     out = io.StringIO()
     reader = log.reader(subscriptions("trust", Settings()))
-    watch_agents(reader, threading.Event(), Console(file=out, width=160), timeout_s=0.3)
+    watch_agents(reader, threading.Event(), Console(file=out, width=200), timeout_s=0.3)
     assert "sound" in out.getvalue()
+    assert "B, C, D, E and 2 more" in out.getvalue()
     assert "50%" in out.getvalue()

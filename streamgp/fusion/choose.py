@@ -92,8 +92,10 @@ class ChoiceConstants:
         """Constants estimated from past answers whose truth is known.
 
         Theorem 2 writes both errors as a constant times the claimed variance, bounding the cloud's from above (31)
-        and the station's from below (30). Here the constants are those that past errors bear out:
-        sqrt(sum e^2 / sum v^2), which makes the two sides equal on average.
+        and the station's from below (30). What (9) decides by is the ratio of the two constants, and here it is the
+        one that would have chosen best: with the least sum of squared errors over the record. Where a range of
+        ratios would have, it is the one in it next to that of sqrt(sum e^2 / sum v^2), which makes the two sides equal
+        on average; theta_cloud is that number itself.
 
         Parameters
         ----------
@@ -102,7 +104,12 @@ class ChoiceConstants:
         margin
             How much better the cloud must be, in the units of y.
         """
-        return cls(_per_variance(cloud_error, cloud_variance), _per_variance(local_error, local_variance), margin)
+        cloud, local = _per_variance(cloud_error, cloud_variance), _per_variance(local_error, local_variance)
+        if not (cloud > 0.0 and local > 0.0):  # one of them never erred
+            return cls(cloud, local, margin)
+        gain = np.asarray(local_error, dtype=np.float64) ** 2 - np.asarray(cloud_error, dtype=np.float64) ** 2
+        ratio = np.asarray(local_variance, dtype=np.float64) / np.asarray(cloud_variance, dtype=np.float64)
+        return cls(cloud, cloud / _best_threshold(ratio, gain, cloud / local), margin)
 
 
 def choose(
@@ -158,3 +165,27 @@ def _per_variance(error: Array, variance: Array) -> float:
     if e.shape != v.shape or not e.size:
         raise ValueError(f"errors and variances must be of one shape, not empty, got {e.shape} and {v.shape}")
     return float(np.sqrt((e**2).sum() / (v**2).sum()))
+
+
+def _best_threshold(ratio: Array, gain: Array, plain: float) -> float:
+    """The ratio of variances above which the cloud is to be used, for the greatest gain in the past.
+
+    Parameters
+    ----------
+    ratio : (n,)
+        Local over cloud variance.
+    gain : (n,)
+        What the cloud would have saved.
+    plain
+        The threshold that is chosen among equally good ones, or else the end that is next to it.
+    """
+    values, place = np.unique(ratio, return_inverse=True)
+    by_value = np.bincount(place, weights=gain, minlength=len(values))
+    above = np.append(np.cumsum(by_value[::-1])[::-1], 0.0)  # gain of the cloud from the j-th value on
+    edges = np.concatenate([[0.0], np.sqrt(values[1:] * values[:-1]), [np.inf]])
+    best = int(above.argmax())
+    if 0 < best < len(values):
+        return float(edges[best])
+    if best == 0:
+        return float(max(min(plain, values[0] * (1.0 - 1e-9)), 1e-9 * plain))
+    return float(max(plain, values[-1] * (1.0 + 1e-9)))

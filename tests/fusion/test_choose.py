@@ -69,6 +69,37 @@ def test_constants_from_a_record_find_out_who_is_better() -> None:
     assert not choose([0.5], [0.5], "eq9", constants=wary).any()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_constants_from_a_record_would_have_chosen_best(seed: int) -> None:
+    """The station is right only where it claims to know much, and wrong elsewhere whatever it claims."""
+    rng = np.random.default_rng(seed)
+    n = 300
+    local_variance, cloud_variance = rng.uniform(0.1, 1.0, n), np.full(n, 0.5)
+    local_error = np.where(local_variance < 0.3, 0.1, 2.0) * rng.choice([-1.0, 1.0], n)
+    cloud_error = np.full(n, 0.7)
+    constants = ChoiceConstants.from_record(
+        local_error=local_error, local_variance=local_variance, cloud_error=cloud_error, cloud_variance=cloud_variance
+    )
+    use = choose(local_variance, cloud_variance, "eq9", constants=constants)
+    np.testing.assert_array_equal(use, local_variance >= 0.3)
+
+
+@pytest.mark.parametrize(("local_error", "cloud"), [(3.0, True), (0.1, False)])
+def test_constants_from_a_record_where_one_is_always_better(local_error: float, cloud: bool) -> None:
+    variances = np.linspace(0.2, 2.0, 50)
+    constants = ChoiceConstants.from_record(
+        local_error=np.full(50, local_error),
+        local_variance=variances,
+        cloud_error=np.full(50, 1.0),
+        cloud_variance=np.ones(50),
+    )
+    assert (choose(variances, np.ones(50), "eq9", constants=constants) == cloud).all()
+    never = ChoiceConstants.from_record(
+        local_error=np.zeros(3), local_variance=np.ones(3), cloud_error=np.ones(3), cloud_variance=np.ones(3)
+    )
+    assert not choose([1.0], [0.1], "eq9", constants=never).any()
+
+
 def test_lipschitz_constant_is_found_through_the_noise() -> None:
     rng = np.random.default_rng(1)
     Z = rng.random((2000, 1))

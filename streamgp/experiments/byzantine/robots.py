@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.optimize import minimize
 
 from streamgp.experiments.byzantine.network import Prior, fit_prior, local_answers
 from streamgp.experiments.byzantine.toy import Answers
+from streamgp.experiments.byzantine.tuning import Network, best_prior
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.tables import table
-from streamgp.fusion import trimmed_poe
 from streamgp.gp.gaussian import Array
 
 AGENTS = 100
@@ -23,9 +22,9 @@ SARCOS_NOTE = (
     "paper has {paper}. The figures are shown and not held to the paper's."
 )
 _WARM_ROWS = 1_000  # of one warm-up network: ten an agent, as in the smallest setting of Table 4
-_WARM_NETWORKS = 3
+_WARM_NETWORKS, _QUICK_NETWORKS = 6, 2
 _WARM_POINTS = 300
-_STEPS = 30
+_STEPS, _QUICK_STEPS = 60, 15
 
 
 @final
@@ -83,8 +82,8 @@ def load(name: str, *, seed: int) -> tuple[Robot, Robot]:
 
 
 def largest(robot: Robot, wanted: int) -> int:
-    """Training points that there are, at most ``wanted``, in hundreds, with 100 rows left for tests."""
-    return min(wanted, (len(robot.y) - 100) // AGENTS * AGENTS)
+    """Training points that there are, at most ``wanted``, in hundreds, with 300 rows left for tests."""
+    return min(wanted, (len(robot.y) - 300) // AGENTS * AGENTS)
 
 
 def tune(warm: Robot, *, n_neighbors: int, seed: int, quick: bool, progress: Progress) -> Prior:
@@ -95,26 +94,11 @@ def tune(warm: Robot, *, n_neighbors: int, seed: int, quick: bool, progress: Pro
     L-BFGS starts at the maximum-likelihood hyperparameters.
     """
     networks = []
-    for number in range(1 if quick else _WARM_NETWORKS):
+    for number in range(_QUICK_NETWORKS if quick else _WARM_NETWORKS):
         rng = np.random.default_rng([seed, 63, number])
-        networks.append(warm.draw(_WARM_ROWS, _WARM_POINTS, rng))
-    start = fit_prior(warm.Z, warm.y, seed=seed)
-
-    def prior_at(logs: Array) -> Prior:
-        return Prior(1.0, np.exp(logs[:-1]), float(np.exp(logs[-1])))
-
-    def loss(logs: Array) -> float:
-        prior, errors = prior_at(logs), []
-        for Z, y, Zs, truth in networks:
-            M, V = local_answers(Z, y, Zs, prior, n_neighbors=n_neighbors)
-            errors.append(float(np.mean((trimmed_poe(M, V, LIARS).mean - truth) ** 2)))
-        return float(np.mean(errors))
-
-    logs = np.log(np.append(start.lengthscale, max(start.noise_variance / start.signal_variance, 1e-3)))
-    bounds = [(-2.0, 4.0)] * (len(logs) - 1) + [(-9.0, 1.0)]
-    logs = np.clip(logs, *np.array(bounds).T)
-    steps = 10 if quick else _STEPS
-    step = 1e-3 if n_neighbors > 1 else 1e-2  # which row is the nearest changes in steps
+        networks.append(Network(*warm.draw(_WARM_ROWS, _WARM_POINTS, rng)))
+    prior = fit_prior(warm.Z, warm.y, seed=seed)
+    steps = _QUICK_STEPS if quick else _STEPS
     for _ in progress(range(1), description=f"tuning {warm.name}, k={n_neighbors}", total=1):
-        found = minimize(loss, logs, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "eps": step})
-    return prior_at(found.x)
+        prior, _error = best_prior(networks, prior, n_neighbors=n_neighbors, n_trim=LIARS, steps=steps)
+    return prior

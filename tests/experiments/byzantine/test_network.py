@@ -8,6 +8,7 @@ import pytest
 from streamgp.experiments.byzantine.liars import draw_liars, lie
 from streamgp.experiments.byzantine.network import Prior, dispersions, fit_prior, local_answers
 from streamgp.experiments.byzantine.toy import eta, toy_answers
+from streamgp.experiments.byzantine.tuning import Network, best_prior, loss_and_gradient
 from streamgp.fusion import KINDS, trimmed_poe
 from tests.dense import gp_posterior
 from tests.tolerances import FACTORED
@@ -56,6 +57,23 @@ def test_the_toy_function_is_the_papers() -> None:
     expected = (z**3 - 0.5) * np.sin(3 * z - 0.5) + 5 * z**2 * np.sin(12 * z) + 4 * np.cos(2 * z)
     assert eta(np.array([z]))[0] == pytest.approx(expected)
     assert eta(np.array([z]), shift=0.3)[0] == pytest.approx(expected + 5 * z**2 * 0.3)
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+def test_the_tuned_error_is_the_trimmed_products_and_its_gradient_is_exact(k: int) -> None:
+    rng = np.random.default_rng(3)
+    case = Network(rng.random((12, 8, 2)), rng.normal(size=(12, 8)), rng.random((20, 2)), rng.normal(size=20))
+    logs = np.array([-0.3, 0.4, -2.0])
+    prior = Prior(1.0, np.exp(logs[:2]), float(np.exp(logs[2])))
+    error, gradient = loss_and_gradient(logs, case, n_neighbors=k, n_trim=2)
+    fused = trimmed_poe(*local_answers(case.Z, case.y, case.Zs, prior, n_neighbors=k), 2)
+    assert error == pytest.approx(float(np.mean((fused.mean - case.truth) ** 2)), rel=FACTORED)
+    for j, step in enumerate(1e-6 * np.eye(3)):
+        ends = [loss_and_gradient(logs + s * step, case, n_neighbors=k, n_trim=2)[0] for s in (1.0, -1.0)]
+        assert gradient[j] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-9)
+    tuned, least = best_prior([case], prior, n_neighbors=k, n_trim=2, steps=5)
+    assert least < error
+    assert tuned.signal_variance == 1.0
 
 
 TOY = Prior(18.0, np.array([0.18]), 0.01)

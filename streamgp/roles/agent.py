@@ -218,7 +218,9 @@ class Agent:
         self._choosing.concluded(query.target_ms, local, cloud)
         mean = np.where(mask, (cloud or local).mean, local.mean)
         variance = np.where(mask, (cloud or local).variance, local.variance)
-        best = Gaussian(mean, variance, local.noise_variance)  # the noise of y is the station's own
+        # the noise of y is the station's own, as soon as it has learned what that is
+        noise = np.where(mask & (not self.model.warm), (cloud or local).noise_variance, local.noise_variance)
+        best = Gaussian(mean, variance, noise)
         network = _network(forecast, m=len(local.mean))
         scale = query.scale.std if query.scale is not None and query.scale.std > 0 else 1.0
         if network is not None and self._choosing.prefers_network(

@@ -121,3 +121,4 @@ def test_a_late_station_gains_from_the_others_from_its_first_question() -> None:
     assert first["cloud_trimmed"]["rmse"] is not None
     assert first["cloud_trimmed"]["rmse"] < first["local"]["rmse"]  # type: ignore[operator]
     assert first["chosen"]["rmse"] < first["local"]["rmse"]  # type: ignore[operator]
+    assert first["chosen"]["nlpd"] < first["local"]["nlpd"]  # type: ignore[operator]  # its band is no wishful one

@@ -334,7 +334,7 @@ def test_promises_tell_what_is_to_come() -> None:
 
 
 def test_what_is_learned_at_once_is_promised_at_once() -> None:
-    """C32: the last station to read its row must not keep the others waiting until it counts as idle."""
+    """The last station to read its row must not keep the others waiting until it counts as idle."""
     feeder = Feeder(role_of())
     feeder.days(1.0)
     assert feeder.published("progress", Progress)[-1].time_ms == 1

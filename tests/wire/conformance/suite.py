@@ -244,7 +244,7 @@ def test_a_topic_is_left_alone_when_told(log: Log, topic: str, prefix: str) -> N
 
 
 def test_a_topic_left_alone_in_the_middle_of_a_batch_goes_on(log: Log, topic: str, prefix: str) -> None:
-    """C32: a backlog larger than what a reader holds; again and again it is put off with records fetched and unread."""
+    """R04: a backlog larger than what a reader holds; again and again it is put off with records fetched and unread."""
     other = f"{prefix}.other"
     log.create_topics([TopicSpec(other)])
     put(log, rows(topic, 900) + rows(other, 1))

@@ -1,0 +1,31 @@
+"""What the settings make of a station: the same beliefs in whatever unit its readings come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgp.roles.settings import AgentSettings, ModelSettings, Settings
+from streamgp.roles.wiring import station_model
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize("kind", ["nearest", "cpoe"])
+def test_forecasts_follow_the_units_of_the_readings(kind: str) -> None:
+    """C29, R50: y and 1000 y + 5, tuning on: the mean maps the same way, the standard deviation a thousandfold."""
+    rng = np.random.default_rng(3)
+    y = np.sin(np.arange(160) / 7.0) + 0.2 * rng.normal(size=160)
+    settings = Settings(model=ModelSettings(kind=kind, warm_up=60), agent=AgentSettings(step_ms=HOUR))  # type: ignore[arg-type]
+    beliefs = []
+    for scale, shift in ((1.0, 0.0), (1000.0, 5.0)):
+        station = station_model(settings)
+        for i, value in enumerate((scale * y + shift).tolist()):
+            station.observe(i * HOUR, {}, value)
+        asked = station.ask(160 * HOUR)
+        assert asked is not None
+        row, mean, std = asked
+        beliefs.append(station.answer(row[None]).rescaled(shift=mean, scale=std))
+    one, other = beliefs
+    assert other.mean[0] == pytest.approx(1000.0 * one.mean[0] + 5.0, rel=1e-3)
+    assert np.sqrt(other.total[0]) == pytest.approx(1000.0 * np.sqrt(one.total[0]), rel=1e-3)

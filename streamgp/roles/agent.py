@@ -24,6 +24,8 @@ _NOTHING = (np.zeros(0),) * 3
 REMEMBERED = 4096
 #: standardised errors leave a station no larger than this
 CLIP = 8.0
+#: rows from which on a station's own estimate of its noise stands alone
+GROWN = 250
 VERSION = 2
 
 
@@ -218,8 +220,9 @@ class Agent:
         self._choosing.concluded(query.target_ms, local, cloud)
         mean = np.where(mask, (cloud or local).mean, local.mean)
         variance = np.where(mask, (cloud or local).variance, local.variance)
-        # the noise of y is the station's own, as soon as it has learned what that is
-        noise = np.where(mask & (not self.model.warm), (cloud or local).noise_variance, local.noise_variance)
+        noise = local.noise_variance  # of y, the station's own; while that rests on little, no less than the others'
+        if cloud is not None and self.model.learned < GROWN:
+            noise = np.maximum(noise, cloud.noise_variance)
         best = Gaussian(mean, variance, noise)
         network = _network(forecast, m=len(local.mean))
         scale = query.scale.std if query.scale is not None and query.scale.std > 0 else 1.0

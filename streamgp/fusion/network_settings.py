@@ -52,7 +52,7 @@ class NetworkSettings:
     mixture_memory: float = 0.998
     hedge_memory: float = 0.9995
     harm_memory: float = 0.98
-    handicap: float = 6.0
+    handicap: float = 10.0
     harm_threshold: float = 2.5
     warm_up: int = 20
     refresh: int = 10

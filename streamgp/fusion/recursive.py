@@ -17,7 +17,7 @@ from streamgp.gp.gaussian import Array
 Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-# The inverse is rebuilt after every step at first, later when the count has grown by a tenth, in the end every
+# The inverse is rebuilt after every other step at first, later when the count has grown by a tenth, in the end every
 # ``refresh`` steps; rows take turns, so that no step pays for all of them.
 _SHARE = 10
 
@@ -95,7 +95,7 @@ class RecursiveRidge:
         mass[at] += precision[:, None]
         count[at] += 1
         stale[at] += 1
-        wait = np.clip(count[rows] // _SHARE, 1, self.refresh)
+        wait = np.clip(count[rows] // _SHARE, 2, self.refresh)
         turn = np.where(wait < self.refresh, stale[rows] >= wait, (count[rows] + rows) % self.refresh == 0)
         self.rebuild(rows[turn])
 

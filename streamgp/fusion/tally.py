@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -46,6 +46,21 @@ class Pending:
         return cls(tuple(state["agents"]), str(state["asker"]), mean, total)
 
 
+#: an answer's mean squared error in units of its claim, its coverage, its negative log density
+Scored: TypeAlias = tuple[float, float, float]
+
+
+def scores(z2: Array, total: Array) -> list[Scored | None]:
+    """For each agent what (n, m) squared errors in units of the claimed variances ``total`` say; None for nothing."""
+    known = np.isfinite(z2)
+    count = np.maximum(known.sum(axis=1), 1)
+    z2, total = np.where(known, z2, 0.0), np.where(known, total, 1.0)
+    nlpd = np.where(known, 0.5 * (np.log(2.0 * math.pi * total) + z2), 0.0)
+    shares = (part.sum(axis=1) / count for part in (z2, known & (z2 <= _Z90_SQUARED), nlpd))
+    rows = np.column_stack(list(shares)).tolist()
+    return [(row[0], row[1], row[2]) if told else None for row, told in zip(rows, known.any(axis=1).tolist(), strict=True)]
+
+
 @final
 @dataclass(slots=True)
 class Tally:
@@ -71,16 +86,12 @@ class Tally:
         for side in _SIDES:
             self.cuts[side] = keep * self.cuts[side] + shares[side]
 
-    def score(self, z2: Array, total: Array, keep: float) -> None:
-        """Take in one answer's (m,) squared errors in units of its claimed variances ``total``."""
-        known = np.isfinite(z2)
-        if not known.any():
-            return
-        z2, total = z2[known], total[known]
+    def score(self, scored: Scored, keep: float) -> None:
+        """Take in what the truth says of one answer."""
         self.scored = keep * self.scored + 1.0
-        self.z2 = keep * self.z2 + float(z2.mean())
-        self.covered = keep * self.covered + float((z2 <= _Z90_SQUARED).mean())
-        self.nlpd = keep * self.nlpd + float((0.5 * (np.log(2.0 * math.pi * total) + z2)).mean())
+        self.z2 = keep * self.z2 + scored[0]
+        self.covered = keep * self.covered + scored[1]
+        self.nlpd = keep * self.nlpd + scored[2]
 
     def report(self, agent: str, *, factor: float, barred: bool) -> AgentTrust:
         """The record in words and shares."""

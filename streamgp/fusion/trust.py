@@ -15,7 +15,7 @@ from streamgp.errors import CheckpointError, NoQuorumError, SettingsError
 from streamgp.fusion.calibrated import Calibration, outlying
 from streamgp.fusion.fused import as_answers, usable
 from streamgp.fusion.pairs import PairRecords
-from streamgp.fusion.tally import Pending, Tally
+from streamgp.fusion.tally import Pending, Tally, scores
 from streamgp.fusion.trimmed import cut_sides
 from streamgp.fusion.trust_report import AgentTrust
 
@@ -137,8 +137,9 @@ class TrustLedger:
         if truth.shape != (pending.mean.shape[1],):
             raise ValueError(f"y must be of shape ({pending.mean.shape[1]},), got {truth.shape}")
         z2 = pending.z2(truth)
-        for name, row, total in zip(pending.agents, z2, pending.total, strict=True):
-            self._tally(name).score(row, total, self._keep)
+        for name, scored in zip(pending.agents, scores(z2, pending.total), strict=True):
+            if scored is not None:
+                self._tally(name).score(scored, self._keep)
         self._pairs.learn(pending.asker, pending.agents, z2)
         return True
 
@@ -188,7 +189,10 @@ class TrustLedger:
         return ledger
 
     def _tally(self, name: str) -> Tally:
-        return self._tallies.setdefault(name, Tally())
+        tally = self._tallies.get(name)
+        if tally is None:
+            tally = self._tallies[name] = Tally()
+        return tally
 
     def _note_cuts(self, agents: Sequence[str], M: np.ndarray[Any, Any], V: np.ndarray[Any, Any], n_trim: int) -> None:
         """Shares of points by side of the cut; nothing where there is no quorum to speak of cuts."""
@@ -204,6 +208,6 @@ class TrustLedger:
             "variance_high": cuts.variance_high,
             "outlying": beyond,
         }
-        shares = {side: mask.mean(axis=1) for side, mask in sides.items()}
-        for row, name in enumerate(agents):
-            self._tally(name).cut({side: float(share[row]) for side, share in shares.items()}, self._keep)
+        shares = np.column_stack([mask.mean(axis=1) for mask in sides.values()]).tolist()
+        for name, row in zip(agents, shares, strict=True):
+            self._tally(name).cut(dict(zip(sides, row, strict=True)), self._keep)

@@ -58,7 +58,10 @@ def scores(z2: Array, total: Array) -> list[Scored | None]:
     nlpd = np.where(known, 0.5 * (np.log(2.0 * math.pi * total) + z2), 0.0)
     shares = (part.sum(axis=1) / count for part in (z2, known & (z2 <= _Z90_SQUARED), nlpd))
     rows = np.column_stack(list(shares)).tolist()
-    return [(row[0], row[1], row[2]) if told else None for row, told in zip(rows, known.any(axis=1).tolist(), strict=True)]
+    return [
+        (row[0], row[1], row[2]) if told else None
+        for row, told in zip(rows, (known.sum(axis=1) > 0).tolist(), strict=True)
+    ]
 
 
 @final

@@ -99,8 +99,8 @@ def _broken(trials: Trials) -> list[str]:
         "one side, each with a little noise of its own so that none is a copy. No rule that sees the answers to one "
         "query alone holds a factor of 3 against them: of all of them the median has the least bias at worst (Huber "
         "1964), and with 9 of 40 that is 0.37 honest standard deviations, 5.5 times the attack-free error. "
-        "The second rule, which is better under all the others, is worse than (6) under these; its records tell them "
-        "once the truth is known (study records)."
+        "The second rule, which is better under all the others, is worse than (6) under the farther ones of these; its "
+        "records discount them only as far as the truth shows their claims too bold (study records)."
     )
     return notes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import click
@@ -14,12 +14,15 @@ from streamgp.errors import StreamGPError
 from streamgp.roles.health import Health, HealthServer
 from streamgp.roles.identity import make_gate, signs
 from streamgp.roles.kept import Kept, KeptRole, Place
-from streamgp.roles.loop import stopping
+from streamgp.roles.loop import END_S, ending_within, stopping
 from streamgp.roles.settings import Settings
 from streamgp.roles.stores import make_store
-from streamgp.roles.wiring import Kind, subscriptions, written_topics
+from streamgp.roles.training_rows import Ends, Until
+from streamgp.roles.wiring import Kind, role_name, subscriptions, written_topics
 from streamgp.wire.clock import Clock, SystemClock
+from streamgp.wire.gate import Gate
 from streamgp.wire.kafka import KafkaLog
+from streamgp.wire.log import Log
 from streamgp.wire.topics import preflight
 
 
@@ -55,26 +58,60 @@ def serve(
     fresh
         Begin anew, though there was a state.
     """
-    name, keep = ".".join(filter(None, (kind, station))), settings.keep
+    name = role_name(kind, settings, station)
+    reads = tuple(subscriptions(kind, settings, station=station, also=also))
+    at_once = frozenset({settings.topic("queries"), settings.topic("progress")})
+    work(kind, role, settings, place=Place(name, settings.prefix, reads, at_once), fresh=fresh)
+    click.echo(f"{name}: stopped", err=True)
+    sys.exit(0)
+
+
+def work(
+    kind: Kind,
+    role: KeptRole,
+    settings: Settings,
+    *,
+    place: Place,
+    signed_as: str | None = None,
+    fresh: bool = False,
+    first: Callable[[Log, Gate], None] = lambda log, gate: None,
+) -> None:
+    """Run a role until it is told to stop, or says ``ended()``; exits the process only if something went wrong.
+
+    Parameters
+    ----------
+    signed_as
+        Whose key signs what it writes; by default the role's own.
+    first
+        Called before the very first start, and with ``fresh``.
+    """
+    keep = settings.keep
     if settings.health.log == "json":
         log_to_stderr(form="json")
     clock, log = SystemClock(), KafkaLog(needs_broker(settings), settings.kafka)
-    reads = tuple(subscriptions(kind, settings, station=station, also=also))
-    place = Place(name, settings.prefix, reads, frozenset({settings.topic("queries"), settings.topic("progress")}))
     try:
-        gate = make_gate(settings, name, clock)
-        with stopping() as stop:
-            wanted = {*written_topics(kind, settings), *(s.topic for s in reads)}
-            preflight(log, wanted, command=create_command(settings), stop=stop)
-            if stop.is_set():  # told to stop while the broker was waited for
-                click.echo(f"{name}: stopped", err=True)
-                sys.exit(0)
+        gate = make_gate(settings, signed_as or place.role, clock)
+        with stopping() as told, ending_within(END_S, told):
+            wanted = {*written_topics(kind, settings), *(s.topic for s in place.reads)}
+            preflight(log, wanted, command=create_command(settings), stop=told)
+            if told.is_set():  # while the broker was waited for
+                return
+            stop = Until(role, told) if isinstance(role, Ends) else told
             store = make_store(keep.state, place, log=log, clock=clock)
             kept = Kept(
-                role, place, log=log, store=store, clock=clock, settings=keep, gate=gate, stop=stop, fresh=fresh
+                role,
+                place,
+                log=log,
+                store=store,
+                clock=clock,
+                settings=keep,
+                gate=gate,
+                stop=stop,
+                fresh=fresh,
+                first=lambda: first(log, gate),
             )
             click.echo(
-                f"{name}: running on {settings.broker}, topics {settings.prefix}.*; commits every "
+                f"{place.role}: running on {settings.broker}, topics {settings.prefix}.*; commits every "
                 f"{keep.commit_interval_s:g} s, signing {'on' if signs(settings) else 'off'}",
                 err=True,
             )
@@ -84,5 +121,3 @@ def serve(
         fail(error)
     finally:
         log.close()
-    click.echo(f"{name}: stopped", err=True)
-    sys.exit(0)

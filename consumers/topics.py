@@ -64,13 +64,16 @@ def show(broker: str | None, prefix: str | None, settings_file: Path | None, as_
 @shared
 @click.option("--principal", default="User:{role}", show_default=True,
               help="How the broker names a role's user; {role} is agent.NAME, cloud or scorer.")  # fmt: skip
+@click.option("--training", is_flag=True, help="Those of `streamgp trainer` and `streamgp trainee` as well.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there.")
-def acl(broker: str | None, prefix: str | None, settings_file: Path | None, principal: str, as_json: bool) -> None:
+def acl(
+    broker: str | None, prefix: str | None, settings_file: Path | None, principal: str, training: bool, as_json: bool
+) -> None:
     """Print the access rules of every role, as `kafka-acls.sh` takes them. The settings name the stations."""
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
     if not settings.stations:
         fail(SettingsError("the settings name no `stations`: whose rules?"))
-    found = rules(settings)
+    found = rules(settings, training=training)
     if as_json:
         rows = [{**asdict(rule), "principal": principal.format(role=rule.role)} for rule in found]
         click.echo(json.dumps({"rules": rows}))

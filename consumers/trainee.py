@@ -7,47 +7,63 @@ from pathlib import Path
 import click
 
 from consumers.logs import log_to_stderr
-from consumers.options import fail, needs_broker, settings_of, shared
-from streamgp.errors import StreamGPError
-from streamgp.roles.loop import run, stopping
+from consumers.options import fail, keeping, settings_of, shared, with_state
+from consumers.processes import work
+from streamgp.errors import SettingsError, StreamGPError
+from streamgp.roles.kept import Place
 from streamgp.roles.training_client import TrainingClient
-from streamgp.roles.training_rows import Until, to_the_end
 from streamgp.roles.training_store import FileStore
-from streamgp.roles.wiring import training_rows
+from streamgp.roles.wiring import role_name, subscriptions, training_rows
 from streamgp.wire.clock import SystemClock
-from streamgp.wire.kafka import KafkaLog
-from streamgp.wire.log import Subscription
 
 
 @click.command("trainee")
 @shared
+@keeping
 @click.option("--station", required=True, help="Whose observations are learned; they never leave this process.")
 @click.option(
     "--own",
     type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    help="File in which the station's own layers survive a restart.",
+    help="File to keep the station's own layers in as well, and to begin with them where there is no state yet.",
 )
-def command(broker: str | None, prefix: str | None, settings_file: Path | None, station: str, own: Path) -> None:
-    """Answer every round of a training with a summary of the shared block, until the trainer says that it is done."""
+def command(
+    broker: str | None,
+    prefix: str | None,
+    settings_file: Path | None,
+    state: str | None,
+    keys: str | None,
+    health: str | None,
+    fresh: bool,
+    station: str,
+    own: Path | None,
+) -> None:
+    """Answer every round of a training with a summary of the shared block, until the trainer says that it is done.
+
+    It goes on where it was killed, answers no round twice, and signs as the station's agent.
+    """
     log_to_stderr()
-    settings = settings_of(settings_file, broker=broker, prefix=prefix)
-    log, clock, training = KafkaLog(needs_broker(settings), settings.kafka), SystemClock(), settings.training
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
+    if not station.strip():
+        fail(SettingsError("--station must not be empty"))
+    training = settings.training
+    name = role_name("trainee", settings, station)
+    place = Place(name, settings.prefix, tuple(subscriptions("trainee", settings, station=station)))
+
+    rows = training_rows(settings, station)
     try:
-        with stopping() as stop:
-            rows = training_rows(settings, station)
-            mine = Subscription(settings.observations_topic(station), key=station)
-            rows.feed(list(to_the_end(log.reader([mine]))))  # all that is known, before the first answer
-            client = TrainingClient(
-                station, rows, prefix=settings.prefix, clock=clock, run=training.run, store=FileStore(own)
-            )
-            reads = [Subscription(settings.topic("globals")), mine]
-            run(client, log.reader(reads), log.writer(), clock, Until(client, stop))
-    except StreamGPError as error:
+        client = TrainingClient(
+            station,
+            rows,
+            prefix=settings.prefix,
+            clock=SystemClock(),
+            run=training.run,
+            store=None if own is None else FileStore(own),
+            read_first=True,
+        )
+    except StreamGPError as error:  # the file of its own layers
         fail(error)
-    finally:
-        log.close()
-    click.echo(f"trainee {station}: {'done' if client.finished else 'stopped'}", err=True)
+    work("trainee", client, settings, place=place, signed_as=f"agent.{station}", fresh=fresh)
+    click.echo(f"{name}: {'done' if client.finished else 'stopped'}", err=True)
 
 
 if __name__ == "__main__":

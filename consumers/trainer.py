@@ -8,14 +8,15 @@ from pathlib import Path
 import click
 
 from consumers.logs import log_to_stderr
-from consumers.options import fail, needs_broker, settings_of, shared
-from streamgp.errors import StreamGPError
-from streamgp.roles.loop import run, stopping
+from consumers.options import keeping, settings_of, shared, with_state
+from consumers.processes import work
+from streamgp.roles.kept import Place
 from streamgp.roles.trainer import TrainingServer
-from streamgp.roles.training_rows import Until, newest_state
+from streamgp.roles.training_rows import newest_state
+from streamgp.roles.wiring import role_name, subscriptions
 from streamgp.wire.clock import SystemClock
-from streamgp.wire.kafka import KafkaLog
-from streamgp.wire.log import Subscription
+from streamgp.wire.gate import Gate
+from streamgp.wire.log import Log, Subscription
 
 #: exit code of a training that never had enough clients
 GAVE_UP = 8
@@ -23,29 +24,35 @@ GAVE_UP = 8
 
 @click.command("trainer")
 @shared
-def command(broker: str | None, prefix: str | None, settings_file: Path | None) -> None:
+@keeping
+def command(
+    broker: str | None,
+    prefix: str | None,
+    settings_file: Path | None,
+    state: str | None,
+    keys: str | None,
+    health: str | None,
+    fresh: bool,
+) -> None:
     """Lead the rounds of a training: collect the stations' updates, move the shared block, publish it.
 
-    The settings' table [training] says what is trained. It goes on with its run where the topic `globals` says, and
-    ends with the last round; exit code 8 means that there were never enough stations. No row ever reaches it.
+    The settings' table [training] says what is trained. It goes on where it was killed; where its state is lost,
+    with --fresh from the newest record of its run in the topic `globals`. It ends with the last round; exit code 8
+    means that there were never enough stations. It signs as the cloud. No row ever reaches it.
     """
     log_to_stderr()
-    settings = settings_of(settings_file, broker=broker, prefix=prefix)
-    log, clock, training = KafkaLog(needs_broker(settings), settings.kafka), SystemClock(), settings.training
-    try:
-        with stopping() as stop:
-            resume = newest_state(log.reader([Subscription(settings.topic("globals"))]), training.run)
-            server = TrainingServer(training, prefix=settings.prefix, clock=clock, resume=resume)
-            click.echo(f"trainer: run {training.run} from round {server.round}", err=True)
-            reader = log.reader(
-                [Subscription(settings.topic("updates"))], group=f"{settings.prefix}.trainer.{training.run}"
-            )
-            run(server, reader, log.writer(), clock, Until(server, stop))
-    except StreamGPError as error:
-        fail(error)
-    finally:
-        log.close()
-    click.echo(f"trainer: {server.outcome or 'stopped'} at round {server.round}", err=True)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
+    training = settings.training
+    place = Place(role_name("trainer", settings), settings.prefix, tuple(subscriptions("trainer", settings)))
+
+    server = TrainingServer(training, prefix=settings.prefix, clock=SystemClock())
+
+    def resume(log: Log, gate: Gate) -> None:
+        reader = log.reader([Subscription(settings.topic("globals"))])
+        server.resume(newest_state(reader, training.run, believe=lambda m: gate.check(m) is None))
+
+    work("trainer", server, settings, place=place, signed_as="cloud", fresh=fresh, first=resume)
+    click.echo(f"{place.role}: {server.outcome or 'stopped'} at round {server.round}", err=True)
     sys.exit(GAVE_UP if server.outcome == "gave_up" else 0)
 
 

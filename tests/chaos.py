@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ import msgspec
 from threadpoolctl import threadpool_limits
 
 from producers.datasets import observations
-from streamgp.roles.loop import together
+from streamgp.roles.loop import CUT_OFF, together
 from streamgp.roles.settings import Settings, load_settings
 from streamgp.roles.stores import folder_name
 from streamgp.roles.wiring import agent_role, subscriptions
@@ -33,7 +34,7 @@ from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.clock import ManualClock
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.kafka import KafkaLog
-from streamgp.wire.log import Outgoing, Subscription
+from streamgp.wire.log import Outgoing, Reader, Subscription
 from streamgp.wire.memory import MemoryLog
 from streamgp.wire.records import Forecast, Observation, Prediction, Query, Record, StationForecast
 from streamgp.wire.topics import topic_plan
@@ -67,6 +68,51 @@ class Chaos:
     pauses: int = 1
     gap_s: float = 1.0
     patience_s: float = 600.0
+    outage_s: float = 4.0  # the longest, times gap_s
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Models and questions by station of a run that nothing disturbed."""
+
+    models: dict[str, bytes]
+    asked: dict[str, frozenset[str]]
+
+
+@lru_cache(maxsize=1)
+def sent_of(stations: int, count: int) -> tuple[Observation, ...]:
+    """The observations of a run: the same for every seed, which decides what is done to the processes."""
+    every = list(observations("irish-wind", limit=count * 12 // stations))
+    names = sorted({o.station for o in every[:12]})[:stations]
+    return tuple(o for o in every if o.station in names)
+
+
+_truths: dict[tuple[int, int], Truth] = {}
+
+
+def undisturbed(settings: Settings, sent: tuple[Observation, ...]) -> Truth:
+    """The same observations in one process, without a broker."""
+    log, names = MemoryLog(), settings.stations
+    log.create_topics(topic_plan(settings.prefix))
+    topic = settings.topic("observations")
+    log.writer().write([Outgoing(topic, o.station, encode(o)) for o in sent])
+    agents = {s: agent_role(settings, s) for s in names}
+    pairs = [(a, log.reader(subscriptions("agent", settings, station=s)), log.writer()) for s, a in agents.items()]
+    with threadpool_limits(1):  # as the processes: sums of several threads round otherwise
+        together(pairs, ManualClock())
+    asked: dict[str, set[str]] = {s: set() for s in names}
+    for q in read(log.reader([Subscription(settings.topic("queries"))]), Query):
+        asked[q.station].add(q.id)
+    models = {s: pack(a.agent.model.state()) for s, a in agents.items()}
+    return Truth(models, {s: frozenset(ids) for s, ids in asked.items()})
+
+
+def read(reader: Reader, kind: type[Record]) -> list[Any]:
+    """All that a reader has not read yet."""
+    found = []
+    while (messages := reader.poll(1.0, 5_000)) or reader.stats.behind != 0:
+        found += [decode(m.value, kind) for m in messages]
+    return found
 
 
 class Run:
@@ -80,20 +126,18 @@ class Run:
         self.prefix = f"chaos-{chaos.seed}"
         self.file = folder / "settings.toml"
         self.file.write_text(SETTINGS)
-        every = list(observations("irish-wind", limit=chaos.observations * 12 // chaos.stations))
-        self.names = sorted({o.station for o in every[:12]})[: chaos.stations]
-        self.sent = tuple(o for o in every if o.station in self.names)
+        self.sent = sent_of(chaos.stations, chaos.observations)
+        self.names = sorted({o.station for o in self.sent})
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.killed: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
-        self._undisturbed: tuple[dict[str, bytes], dict[str, set[str]]] | None = None
 
     @property
     def roles(self) -> list[str]:
         return [*(f"agent.{name}" for name in self.names), "cloud", "scorer"]
 
     def settings(self) -> Settings:
-        return msgspec.structs.replace(load_settings(self.file), prefix=self.prefix, stations=tuple(self.names))
+        return msgspec.structs.replace(load_settings(self.file), prefix="chaos", stations=tuple(self.names))
 
     def start(self, role: str) -> None:
         kind, _, station = role.partition(".")
@@ -125,7 +169,7 @@ class Run:
                 self.killed[role] += 1
             elif what == "outage":
                 self.broker.stop()
-                self.wait(self.rng.uniform(1.0, 4.0) * c.gap_s)
+                self.wait(self.rng.uniform(1.0, c.outage_s) * c.gap_s)
                 self.broker.start()
             else:
                 self.broker.freeze()
@@ -140,60 +184,60 @@ class Run:
 
     def finish(self, log: KafkaLog) -> None:
         """Wait until every question of every observation is concluded, then stop everybody in good order."""
-        expected = self.expected_questions()
-        seen, moved_s = -1, time.monotonic()
-        while seen < expected:
+        expected = sum(len(q) for q in self.truth().asked.values())
+        reader = log.reader([Subscription(f"{self.prefix}.station-forecasts")])
+        concluded: set[str] = set()
+        moved_s = time.monotonic()
+        while len(concluded) < expected:
             self.wait(1.0)
-            now = len({r.query_id for r in self.read(log, "station-forecasts", StationForecast)})
-            if now != seen:
-                seen, moved_s = now, time.monotonic()
-            assert time.monotonic() - moved_s < self.chaos.patience_s, f"stands still at {seen} of {expected}"
+            new = {r.query_id for r in read(reader, StationForecast)}
+            if new:
+                concluded |= new
+                moved_s = time.monotonic()
+            still_s = time.monotonic() - moved_s
+            assert still_s < self.chaos.patience_s, f"stands still at {len(concluded)} of {expected}"
+        reader.close()
         self.wait(2.0)
-        for process in self.running.values():
+        for role, process in list(self.running.items()):
+            self.end(role, process)
+
+    def end(self, role: str, process: subprocess.Popen[bytes]) -> None:
+        """In good order; who was cut off, for the machine is busy, starts again and is told again."""
+        for _ in range(5):
             process.send_signal(signal.SIGTERM)
-        codes = {role: process.wait(60) for role, process in self.running.items()}
-        assert set(codes.values()) == {0}, codes
+            code = process.wait(60)
+            if code != CUT_OFF:
+                assert code == 0, f"{role} ended with {code}"
+                return
+            self.ended[f"{role}: {code}"] += 1
+            self.start(role)
+            process = self.running[role]
+            time.sleep(15.0)
+        raise AssertionError(f"{role} was cut off again and again")
 
-    def expected_questions(self) -> int:
-        return sum(len(q) for q in self.undisturbed()[1].values())
+    def truth(self) -> Truth:
+        """The same for every seed, and computed once."""
+        what = (self.chaos.stations, self.chaos.observations)
+        if what not in _truths:
+            _truths[what] = undisturbed(self.settings(), self.sent)
+        return _truths[what]
 
-    def undisturbed(self) -> tuple[dict[str, bytes], dict[str, set[str]]]:
-        """Models and questions of the same observations in one process, without a broker."""
-        if self._undisturbed is None:
-            log, settings = MemoryLog(), self.settings()
-            log.create_topics(topic_plan(self.prefix))
-            topic = settings.topic("observations")
-            log.writer().write([Outgoing(topic, o.station, encode(o)) for o in self.sent])
-            agents = {s: agent_role(settings, s) for s in self.names}
-            pairs = [
-                (a, log.reader(subscriptions("agent", settings, station=s)), log.writer()) for s, a in agents.items()
-            ]
-            with threadpool_limits(1):  # as the processes: sums of several threads round otherwise
-                together(pairs, ManualClock())
-            models = {s: pack(a.agent.model.state()) for s, a in agents.items()}
-            asked: dict[str, set[str]] = {s: set() for s in self.names}
-            for q in self.read(log, "queries", Query):
-                asked[q.station].add(q.id)
-            self._undisturbed = (models, asked)
-        return self._undisturbed
-
-    def read(self, log: Any, suffix: str, kind: type[Record]) -> list[Any]:
-        reader, found = log.reader([Subscription(f"{self.prefix}.{suffix}")]), []
-        while (messages := reader.poll(1.0, 5_000)) or reader.stats.behind != 0:
-            found += [decode(m.value, kind) for m in messages]
+    def read(self, log: KafkaLog, suffix: str, kind: type[Record]) -> list[Any]:
+        reader = log.reader([Subscription(f"{self.prefix}.{suffix}")])
+        found = read(reader, kind)
         reader.close()
         return found
 
     def check(self, log: KafkaLog) -> None:
         """What must hold after all that."""
-        models, asked = self.undisturbed()
+        truth = self.truth()
         for station in self.names:
             data = sorted((self.folder / "state" / folder_name(f"agent.{station}")).glob("snapshot-*.sgp"))[-1]
             state = unpack(data.read_bytes())["state"]
             learned, sent = state["counts"]["learned"], sum(o.station == station for o in self.sent)
             assert learned == sent, f"{station} learned {learned} of {sent}"
-            assert pack(state["agent"]["model"]) == models[station], f"{station}: another model than undisturbed"
-        ids = set().union(*asked.values())
+            assert pack(state["agent"]["model"]) == truth.models[station], f"{station}: another model than undisturbed"
+        ids = set().union(*truth.asked.values())
         once = Counter(dict.fromkeys(ids, 1))
         assert {q.id for q in self.read(log, "queries", Query)} == ids
         assert Counter(f.query_id for f in self.read(log, "forecasts", Forecast)) == once
@@ -240,7 +284,8 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     for name in ("stations", "observations", "kills", "outages", "pauses"):
         parser.add_argument(f"--{name}", type=int, default=getattr(Chaos, name))
-    parser.add_argument("--gap-s", type=float, default=Chaos.gap_s)
+    for name in ("gap_s", "outage_s", "patience_s"):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(Chaos, name))
     given = vars(parser.parse_args())
     seeds = range(given["first_seed"], given.pop("first_seed") + given.pop("seeds"))
     for seed in seeds:

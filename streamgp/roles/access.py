@@ -7,7 +7,7 @@ from shlex import quote
 from typing import Literal
 
 from streamgp.roles.settings import Settings
-from streamgp.roles.wiring import Kind, subscriptions, written_topics
+from streamgp.roles.wiring import Kind, role_name, subscriptions, written_topics
 
 
 @dataclass(frozen=True, order=True)
@@ -27,8 +27,8 @@ class Rule:
         )
 
 
-def rules(settings: Settings) -> list[Rule]:
-    """The rules of all roles of a network whose stations the settings name.
+def rules(settings: Settings, *, training: bool = False) -> list[Rule]:
+    """The rules of all roles of a network whose stations the settings name; ``training``: those of a training too.
 
     Examples
     --------
@@ -38,13 +38,16 @@ def rules(settings: Settings) -> list[Rule]:
     """
     roles: list[tuple[Kind, str | None]] = [("agent", station) for station in settings.stations]
     found: list[Rule] = []
-    for kind, station in (*roles, ("cloud", None), ("scorer", None)):
+    roles += [("cloud", None), ("scorer", None)]
+    if training:
+        roles += [("trainer", None), *(("trainee", station) for station in settings.stations)]
+    for kind, station in roles:
         found += _rules_of(kind, station, settings)
     return sorted(found)
 
 
 def _rules_of(kind: Kind, station: str | None, settings: Settings) -> list[Rule]:
-    role = ".".join(filter(None, (kind, station)))
+    role = role_name(kind, settings, station)
     kept = [settings.topic("journal"), settings.topic("snapshots")]
     read = [*(s.topic for s in subscriptions(kind, settings, station=station)), *kept]
     own = f"{settings.prefix}.{role}"

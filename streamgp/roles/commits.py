@@ -20,6 +20,8 @@ log = logging.getLogger("streamgp.commits")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 2.0
 #: how long a commit goes on trying once the process is told to stop
 LAST_TRY_S = 3.0
+#: how long one attempt waits for what was written at once
+CONFIRM_S = 10.0
 #: attempts that fail although the broker answers, before it is no passing trouble
 HOPELESS = 5
 
@@ -52,7 +54,8 @@ class Commits:
         self._stop = stop
         self._writer: Writer | None = None
         self._plain = log.writer()
-        self._at_once: list[Outgoing] = []
+        self._stale = False  # whether the fate of the last transaction is not known
+        self._lost: list[Outgoing] = []  # written at once, and failed
         self._journal: Reader = log.reader([Subscription(journal, key=role)])
         self._from: dict[Partition, int] = {}
 
@@ -100,7 +103,6 @@ class Commits:
     def write_at_once(self, records: list[Outgoing], gate: Gate) -> None:
         """Write what readers may see before the commit: it carries ids, and a second time changes nothing."""
         if records:
-            self._at_once += records
             self._plain.write(gate.signed(records))
 
     def commit(
@@ -125,13 +127,11 @@ class Commits:
         last = Deadline(self._clock, LAST_TRY_S)
         while True:
             try:
-                if failed is not None:
+                if failed is not None or self._stale:
                     self._reopen()
                     if any(s.number == segment.number for s in self.segments(segment.number - 1, self._from)):
                         break
-                    if isinstance(failed, DeliveryError):
-                        self._plain.write(gate.signed(self._at_once))
-                self._plain.flush(10.0)
+                self._confirm(gate)
                 records = gate.signed(outputs)
                 made = encode_segment(replace(segment, sequence=gate.sequence))
                 records.append(Outgoing(self._journal_topic, self.role, made))
@@ -150,17 +150,31 @@ class Commits:
         if self.retries:
             log.warning("%s: committed after %d attempts that failed", self.role, self.retries)
         self.retries = 0
-        self._at_once.clear()
 
     def write(self, records: list[Outgoing]) -> None:
-        """Write in a transaction of its own."""
-        self._transact(records, {})
+        """Write in a transaction of its own; after one that fails the next commit begins with a new writer."""
+        try:
+            self._transact(records, {})
+        except LogError:
+            self._stale = True
+            raise
 
     def close(self) -> None:
         """Let go within 5 s."""
         for client in (self._writer, self._plain, self._journal):
             if client is not None:
                 client.close()
+
+    def _confirm(self, gate: Gate) -> None:
+        """See that what was written at once is there: what failed is written again, what is on its way is not."""
+        if self._lost:
+            lost, self._lost = self._lost, []
+            self._plain.write(gate.signed(lost))
+        try:
+            self._plain.flush(CONFIRM_S)
+        except DeliveryError as error:
+            self._lost += [record for record, _ in error.failed]
+            raise
 
     def _transact(self, records: list[Outgoing], offsets: dict[Partition, int]) -> None:
         if self._writer is None:
@@ -176,6 +190,7 @@ class Commits:
         if writer is not None:
             writer.close()
         self.open()
+        self._stale = False
 
     def _answers(self) -> bool:
         try:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
 
-from streamgp.errors import BrokerUnavailableError, CheckpointError
+from streamgp.errors import CheckpointError, FencedError, LogError
 from streamgp.roles.commits import Commits
-from streamgp.roles.loop import POLL_S, Role
+from streamgp.roles.loop import IDLE_S, POLL_S, Role
 from streamgp.roles.plain import offsets_in, offsets_out
 from streamgp.roles.settings import KeepSettings
 from streamgp.wire.checkpoint import SnapshotStore, pack, unpack
@@ -82,6 +82,8 @@ class Kept:
         Lets records in and signs those that go out.
     fresh
         Begin anew on purpose, though there was a state.
+    first
+        Called before the first start of all, when no other process of this role writes any more.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Kept:
         gate: Gate | None = None,
         stop: threading.Event | None = None,
         fresh: bool = False,
+        first: Callable[[], None] = lambda: None,
     ) -> None:
         self.role = role
         self.place = place
@@ -113,6 +116,7 @@ class Kept:
         self._settings = settings or KeepSettings()
         self._stop = stop or threading.Event()
         self._fresh = fresh
+        self._first = first
         self._commits = Commits(
             log, prefix=place.prefix, role=place.role, journal=place.topic("journal"), clock=clock, stop=self._stop
         )
@@ -130,6 +134,7 @@ class Kept:
         self._busy_s = 0.0
         self._cost_s = 0.0
         self._changed = False
+        self._idle = False  # whether nothing was done in the last step
 
     # -- starting
 
@@ -195,6 +200,7 @@ class Kept:
         if head is not None:
             numbers = [s.number for s in self._commits.segments(0, {})]
             self.number = max([head, *numbers])
+        self._first()
         self.snapshot()
 
     def _known_head(self) -> int | None:
@@ -263,15 +269,16 @@ class Kept:
     def step(self, timeout_s: float = POLL_S) -> bool:
         """Read, work, write, and commit if it is due; whether anything was done."""
         before_s, wake = self.now_s(), self.role.wake_s(self.now_s())
-        waits = [timeout_s] if wake is None else [timeout_s, wake]
+        waits = [timeout_s] if wake is None else [timeout_s, max(wake, IDLE_S) if self._idle else wake]
         if self._since_s is not None:
             waits.append(max(0.0, self._since_s + self._settings.commit_interval_s - before_s))
         messages = self.reader.poll(min(waits), without=self.role.full())
         now_s, started = self.now_s(), self._clock.monotonic_s()
         fed, refused = self._let_in(messages)
-        out = self._apply("step", fed, now_s)
+        kind = "step" if fed or self.reader.stats.exhausted else "work"
+        out = self._apply(kind, fed, now_s)
         inert = not messages and not out and (wake is None or now_s - before_s < wake)
-        self._calls.add(now_s, fed, without=refused, inert=inert)
+        self._calls.add(now_s, fed, without=refused, inert=inert, kind=kind)
         self._take(out, now_s, anything=bool(messages))
         for m in messages:
             self._positions[m.topic, m.partition] = m.offset + 1
@@ -281,7 +288,8 @@ class Kept:
             self.commit()
             if self._snapshot_due():
                 self._try_snapshot()
-        return bool(messages or out)
+        self._idle = not (messages or out)
+        return not self._idle
 
     def _call(self, kind: str) -> None:
         now_s = self.now_s()
@@ -295,7 +303,8 @@ class Kept:
             return self.role.start(now_s)
         if kind == "stop":
             return self.role.stop(now_s)
-        self.role.feed(messages, now_s)
+        if kind == "step":
+            self.role.feed(messages, now_s)
         return self.role.drain(now_s)
 
     def _let_in(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
@@ -381,7 +390,9 @@ class Kept:
         """The journal bridges one that fails: a full disk is no reason to stop."""
         try:
             self.snapshot()
-        except (CheckpointError, BrokerUnavailableError) as error:
+        except FencedError:
+            raise
+        except (CheckpointError, LogError) as error:
             log.warning("%s: %s", self.place.role, error)
             self._busy_s = 0.0
             self.snapshot_s = self._clock.monotonic_s()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from streamgp.errors import LogError
+from streamgp.errors import DeliveryError, LogError
 from streamgp.wire.clock import Clock
 from streamgp.wire.log import Message, Outgoing, Partition, Reader, Writer
 
@@ -17,8 +18,14 @@ log = logging.getLogger("streamgp")
 
 #: seconds between flushes; between them outputs are on their way but not yet confirmed
 FLUSH_EVERY_S = 1.0
+#: what a flush waits while the loop turns, and at the end: whoever is told to stop must be gone within 5 s
+FLUSH_S, LAST_FLUSH_S = 0.5, 1.0
 #: longest single wait for input, so that a stop is seen in time
 POLL_S = 0.25
+#: shortest wait after a step in which nothing was done, however much the role would like to go on
+IDLE_S = 0.02
+#: how long a process that was told to stop may take, and its exit code if it takes longer
+END_S, CUT_OFF = 4.5, 9
 
 
 class Role(Protocol):
@@ -28,7 +35,10 @@ class Role(Protocol):
         """Records to write before anything is read."""
 
     def feed(self, messages: list[Message], now_s: float) -> None:
-        """Take in what was read; an empty list says that there is nothing more to read now."""
+        """Take in what was read; an empty list says that there is nothing more to read now.
+
+        It is not called after a poll that brought nothing while something waits, or may wait, at the broker.
+        """
 
     def drain(self, now_s: float) -> list[Outgoing]:
         """Work on what was taken in, for a bounded time, and return what to write."""
@@ -49,7 +59,8 @@ class Role(Protocol):
 def run(role: Role, reader: Reader, writer: Writer, clock: Clock, stop: threading.Event) -> None:
     """Run a role until ``stop`` is set; closes reader and writer.
 
-    Order at each flush: outputs confirmed, then offsets committed. If outputs cannot be confirmed nothing is
+    Order at each flush: outputs confirmed, then offsets committed. What is still on its way, because the broker is
+    away, is waited for: the loop turns on, commits nothing and looks again. If an output failed for good nothing is
     committed and the error ends the process, whose successor reads the same records again.
 
     Raises
@@ -57,23 +68,25 @@ def run(role: Role, reader: Reader, writer: Writer, clock: Clock, stop: threadin
     LogError
         If an output failed for good.
     """
-    flushed_s = clock.monotonic_s()
+    flushed_s, idle = clock.monotonic_s(), False
     try:
         writer.write(role.start(clock.monotonic_s()))
         while not stop.is_set():
             wake = role.wake_s(clock.monotonic_s())
-            timeout = POLL_S if wake is None else min(POLL_S, wake)
+            timeout = POLL_S if wake is None else min(POLL_S, max(wake, IDLE_S) if idle else wake)
             messages = reader.poll(timeout, without=role.full())
-            role.feed(messages, clock.monotonic_s())
+            if messages or reader.stats.exhausted:
+                role.feed(messages, clock.monotonic_s())
             out = role.drain(clock.monotonic_s())
             if out:
                 writer.write(out)
+            idle = not (messages or out)
             if clock.monotonic_s() - flushed_s >= FLUSH_EVERY_S:
-                writer.flush(30.0)
-                reader.commit(role.done())
+                if _confirmed(writer):
+                    reader.commit(role.done())
                 flushed_s = clock.monotonic_s()
         writer.write(role.stop(clock.monotonic_s()))
-        writer.flush(4.0)
+        writer.flush(LAST_FLUSH_S)
         reader.commit(role.done())
     except LogError:
         log.exception("outputs were not confirmed; nothing was committed after them")
@@ -81,6 +94,17 @@ def run(role: Role, reader: Reader, writer: Writer, clock: Clock, stop: threadin
     finally:
         reader.close()
         writer.close()
+
+
+def _confirmed(writer: Writer) -> bool:
+    """Whether all that was written is confirmed; what is on its way still may be. Raises if any of it failed."""
+    try:
+        writer.flush(FLUSH_S)
+    except DeliveryError as error:
+        if error.failed:
+            raise
+        return False
+    return True
 
 
 @contextmanager
@@ -99,6 +123,33 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, previous)
 
 
+@contextmanager
+def ending_within(seconds: float, stop: threading.Event, *, end: Callable[[int], object] = os._exit) -> Iterator[None]:
+    """Once told to stop, end the process after so long even if something still waits (for a broker, for a fit).
+
+    That is as safe as ``kill -9``: what is not committed is done again by the successor. The exit code is then 9.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(POLL_S):
+            if over.is_set():
+                return
+        if not over.wait(seconds):
+            log.error(
+                "not ended in good order within %g s; what was not committed is done again by the successor", seconds
+            )
+            end(CUT_OFF)
+
+    thread = threading.Thread(target=watch, name="ending", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(2 * POLL_S)
+
+
 def together(
     pairs: list[tuple[Role, Reader, Writer]], clock: ManualSteps, *, after_round: Callable[[], None] = lambda: None
 ) -> None:
@@ -113,7 +164,8 @@ def together(
         busy = False
         for role, reader, writer in pairs:
             messages = reader.poll(0.0, without=role.full())
-            role.feed(messages, clock.monotonic_s())
+            if messages or reader.stats.exhausted:
+                role.feed(messages, clock.monotonic_s())
             out = role.drain(clock.monotonic_s())
             if out:
                 writer.write(out)

@@ -213,17 +213,20 @@ class Merge:
         young = self._newest_ms is not None and self._newest_ms - time_ms < self._lateness_ms
         if young and not self._waited(self._head_since_s, self._idle_wait_s, now_s):
             return False
+        true = []
         for peer in self._peers.values():
             if peer.excused or self._behind(peer):
                 continue
             if peer.promised_ms is not None and peer.promised_ms >= time_ms:
-                peer.trust = min(1.0, 1.1 * peer.trust)
+                true.append(peer)
                 continue
             if not self._waited(self._head_since_s, self._patience_s(peer), now_s):
                 return False
             peer.excused = True
             peer.trust = max(peer.trust / 2, 1 / 64)
             self.excused += 1
+        for peer in true:  # once a record, however often it was looked at
+            peer.trust = min(1.0, 1.1 * peer.trust)
         return True
 
     def _settled(self, now_s: float) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import Literal, TypeAlias, final
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, final
 
-from streamgp.errors import DecodeError
+from streamgp.errors import CheckpointError, DecodeError
 from streamgp.fusion.federation import RoundResult, Summary, server_step
 from streamgp.fusion.privacy import spent
 from streamgp.gp.hierarchy.shared_step import SharedState
 from streamgp.models.hgp.rounds import server_start
+from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.training_records import flat, shaped, state_arrays, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings, told
+from streamgp.roles.training_state import result_in, result_out, shapes_of, shared_in, shared_out
 from streamgp.wire.clock import Clock
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import dead_letter
@@ -22,20 +25,23 @@ from streamgp.wire.records import DEAD_LETTER, GlobalState, Update
 log = logging.getLogger("streamgp.trainer")
 
 Status: TypeAlias = Literal["ok", "empty", "failed", "waiting", "done"]
+VERSION = 1
 
 
 @final
 class TrainingServer:
     """One training as a role: a pure step fed with updates, that publishes the shared block after every round.
 
-    The newest record of its run in ``globals`` is all that a successor needs: given it as ``resume``, it opens the
-    same round, reads that round's updates again (its group's offsets stand where the round began) and goes on. A
-    client counts once a round; what belongs to another run or round is counted and ignored.
+    A successor goes on from its state. Where that is lost, the newest record of the run in ``globals`` is enough:
+    given it as ``resume``, it opens the same round, reads that round's updates again (its group's offsets stand where
+    the round began) and goes on. A client counts once a round; what belongs to another run or round is counted and
+    ignored. Times in its records are those of the newest update read, so that the same calls give the same bytes.
 
     Attributes
     ----------
     outcome : None while it runs, ``done`` after the last round, ``gave_up`` after ``wait_s`` with too few clients.
     ignored : how many updates were not used, by reason.
+    counts : the same, as health tells it.
     """
 
     def __init__(
@@ -48,23 +54,41 @@ class TrainingServer:
         self.clock = clock
         self.outcome: Literal["done", "gave_up"] | None = None
         self.ignored: Counter[str] = Counter()
-        self.round, self.state = self._opening(resume)
+        self.counts: Counter[str] = Counter()
+        self.round, self.shared = 0, self._opening()
         self.last: RoundResult | None = None
         self._answers: dict[str, Summary] = {}
         self._bad: dict[str, str] = {}
-        self._absent: dict[str, int] = dict.fromkeys(resume.clients, 0) if resume else {}
+        self._absent: dict[str, int] = {}
         self._opened_s = self._lonely_s = clock.monotonic_s()
         self._told = -1
+        self._newest_ms = clock.now_ms()
         self._positions: dict[Partition, int] = {}
         self._done: dict[Partition, int] = {}
         self._letters: list[Outgoing] = []
+        self.resume(resume)
+
+    def resume(self, record: GlobalState | None) -> None:
+        """Go on from a record of this run; None: from the beginning.
+
+        Raises
+        ------
+        CheckpointError
+            If its sizes are not those of the settings.
+        """
+        if record is None:
+            return
+        shared = state_of(record)
+        if shapes_of(shared) != shapes_of(self.shared):
+            raise CheckpointError(f"round {record.round} of run {record.run!r} has other sizes than the settings say")
+        self.round, self.shared = record.round, shared
+        self._absent = dict.fromkeys(record.clients, 0)
 
     def start(self, now_s: float) -> list[Outgoing]:
         """The state as it stands, so that clients can begin."""
         self._opened_s = self._lonely_s = now_s
         finished = bool(self.settings.rounds) and self.round >= self.settings.rounds
-        if finished:
-            self.outcome = "done"
+        self.outcome = "done" if finished else None
         return [self._publish("done" if finished else "waiting")]
 
     def feed(self, messages: list[Message], now_s: float) -> None:
@@ -73,13 +97,14 @@ class TrainingServer:
             if message.topic != f"{self.prefix}.updates":
                 continue
             self._positions[(message.topic, message.partition)] = message.offset + 1
+            self._newest_ms = max(self._newest_ms, int(message.timestamp_ms))
             try:
                 update = decode(message.value, Update)
                 if message.key != update.client:
                     raise DecodeError("the key is another client's", "client")
                 self._take(update)
             except DecodeError as error:
-                self.ignored["unreadable"] += 1
+                self._ignore("unreadable")
                 letter = dead_letter(
                     message,
                     topic=f"{self.prefix}.{DEAD_LETTER}",
@@ -127,28 +152,73 @@ class TrainingServer:
     def stop(self, now_s: float) -> list[Outgoing]:
         return []
 
-    def _opening(self, resume: GlobalState | None) -> tuple[int, SharedState]:
-        if resume is not None:
-            return resume.round, state_of(resume)
+    # -- the state
+
+    def vitals(self) -> dict[str, float]:
+        """What health tells of a training."""
+        return {"round": float(self.round), "present": float(len(self._answers)), "held": 0.0}
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here."""
+        return {
+            "v": VERSION,
+            "run": self.settings.run,
+            "round": self.round,
+            "shared": shared_out(self.shared),
+            "last": result_out(self.last),
+            "answers": {client: dict(summary) for client, summary in self._answers.items()},
+            "bad": dict(self._bad),
+            "absent": dict(self._absent),
+            "times": [self._opened_s, self._lonely_s, self._told, self._newest_ms],
+            "positions": [offsets_out(self._positions), offsets_out(self._done)],
+            "counts": [dict(self.ignored), dict(self.counts)],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        CheckpointError
+            If it is damaged, of another version, of another run, or its sizes are not those of the settings.
+        """
+        with restoring("trainer", state, VERSION):
+            shared = shared_in(state["shared"])
+            if state["run"] != self.settings.run:
+                raise CheckpointError(f"it is of run {state['run']!r}, not of {self.settings.run!r}")
+            if shapes_of(shared) != shapes_of(self.shared):
+                raise CheckpointError("its model has other sizes than the settings say")
+            self.round, self.shared, self.last = state["round"], shared, result_in(state["last"], shared)
+            self._answers = {client: dict(summary) for client, summary in state["answers"].items()}
+            self._bad, self._absent = dict(state["bad"]), dict(state["absent"])
+            self._opened_s, self._lonely_s, self._told, self._newest_ms = state["times"]
+            self._positions, self._done = (offsets_in(rows) for rows in state["positions"])
+            self.ignored, self.counts = (Counter(counts) for counts in state["counts"])
+
+    def _opening(self) -> SharedState:
         units = units_from(self.settings)
         low, high = (
             units.inputs(box[None])[0] for box in (units.center - units.span / 2, units.center + units.span / 2)
         )
-        return 0, server_start(self.plan, self.schedule, low=low, high=high)
+        return server_start(self.plan, self.schedule, low=low, high=high)
 
     def _take(self, update: Update) -> None:
         """An update of this round, the first of its client; anything else is counted."""
         if update.run != self.settings.run:
-            self.ignored["another run"] += 1
+            self._ignore("another run")
         elif update.round != self.round or self.outcome is not None:
-            self.ignored["late" if update.round <= self.round else "ahead"] += 1
+            self._ignore("late" if update.round <= self.round else "ahead")
         elif update.client in self._answers or update.client in self._bad:
-            self.ignored["repeated"] += 1
+            self._ignore("repeated")
         else:
             try:
                 self._answers[update.client] = shaped(update.arrays, update.shapes)
             except DecodeError as error:
                 self._bad[update.client] = str(error)
+
+    def _ignore(self, reason: str) -> None:
+        self.ignored[reason] += 1
+        self.counts["refused: unreadable" if reason == "unreadable" else f"ignored: {reason}"] += 1
 
     def _complete(self) -> bool:
         """Whether everybody who takes part has answered, and somebody with something to say."""
@@ -162,7 +232,7 @@ class TrainingServer:
     def _close(self, now_s: float) -> Outgoing:
         """End the round: the next one on the new state, or the same one again if it failed."""
         result = server_step(
-            self.state,
+            self.shared,
             self._answers,
             layout=self.plan.layout,
             ascent=self.schedule.ascent,
@@ -182,7 +252,7 @@ class TrainingServer:
         heard = set(result.used) | set(result.silent)
         absent = {c: n + 1 for c, n in self._absent.items() if c not in heard}
         self._absent = {c: n for c, n in absent.items() if n < self.settings.patience} | dict.fromkeys(heard, 0)
-        self.state = result.state
+        self.shared = result.state
         self.round += 1
         self._answers, self._bad = {}, {}
         self._done = dict(self._positions)
@@ -194,20 +264,20 @@ class TrainingServer:
     def _publish(self, status: Status) -> Outgoing:
         """The record of the state as it is now."""
         s = self.settings
-        arrays, shapes = flat(state_arrays(self.state, s))
+        arrays, shapes = flat(state_arrays(self.shared, s))
         privacy = s.privacy()
         last = self.last
         self._told = len(self._answers) + len(self._bad)
         record = GlobalState(
             run=s.run,
             round=self.round,
-            time_ms=self.clock.now_ms(),
+            time_ms=self._newest_ms,
             status=status,
             clients=last.used if last else tuple(self._absent),
             refused=last.refused if last else {},
             present=len(self._answers),
             needed=s.min_clients,
-            steps=self.state.steps,
+            steps=self.shared.steps,
             settings=told(s),
             arrays=arrays,
             shapes=shapes,

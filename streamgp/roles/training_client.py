@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter
-from typing import Protocol, final
+from collections.abc import Mapping
+from typing import Any, Protocol, final
 
-import numpy as np
-
-from streamgp.errors import DecodeError
+from streamgp.errors import CheckpointError, DecodeError
 from streamgp.fusion.privacy import privatised
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.data import ClientData, client_data
@@ -16,8 +16,10 @@ from streamgp.gp.hierarchy.layers import design
 from streamgp.models.hgp.client import client_step
 from streamgp.models.hgp.posterior import ClientPosterior, client_posterior
 from streamgp.models.hgp.rounds import client_start
+from streamgp.roles.plain import records_in, records_out, restoring
 from streamgp.roles.training_records import flat, settings_of, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings
+from streamgp.roles.training_state import noise_of, saved_in, saved_out
 from streamgp.roles.training_store import MemoryStore, Saved, Store
 from streamgp.wire.clock import Clock
 from streamgp.wire.codec import decode, encode
@@ -26,6 +28,8 @@ from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import DEAD_LETTER, GlobalState, Update
 
 log = logging.getLogger("streamgp.training-client")
+
+VERSION = 1
 
 
 class Rows(Protocol):
@@ -36,6 +40,12 @@ class Rows(Protocol):
 
     def rows(self) -> tuple[Array, Array]:
         """X (n, d) and Y (n, Q) so far, in the station's units."""
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here."""
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state."""
 
 
 @final
@@ -51,6 +61,12 @@ class FixedRows:
     def rows(self) -> tuple[Array, Array]:
         return self._rows
 
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """They are there from the beginning."""
+
 
 @final
 class TrainingClient:
@@ -60,10 +76,16 @@ class TrainingClient:
     round, and answers each round once. Its own block and its last answer are saved before the answer leaves; after
     a kill it sends that same answer again. A record that is not finite or does not fit never replaces a good one.
 
+    Parameters
+    ----------
+    read_first
+        Answer nothing before the input has been read to where nothing more waits: all rows that there are count.
+
     Attributes
     ----------
     finished : whether the server said ``done``.
     ignored : how many records were not used, by reason.
+    counts : the same, as health tells it.
     """
 
     def __init__(
@@ -75,6 +97,7 @@ class TrainingClient:
         clock: Clock,
         run: str = "default",
         store: Store | None = None,
+        read_first: bool = False,
     ) -> None:
         self.name, self.rows, self.prefix, self.clock, self.run = name, rows, prefix, clock, run
         self.store = store or MemoryStore()
@@ -82,10 +105,14 @@ class TrainingClient:
         self.saved = saved if saved is not None and saved.run == run else None
         self.finished = False
         self.ignored: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self._newest: GlobalState | None = None
         self._answered: int | None = None
         self._seen, self._fresh_round = 0, 0
         self._letters: list[Outgoing] = []
+        self._ready = not read_first
+        self._newest_ms = clock.now_ms()
+        self._secret = os.urandom(32)
 
     def start(self, now_s: float) -> list[Outgoing]:
         return []
@@ -93,7 +120,9 @@ class TrainingClient:
     def feed(self, messages: list[Message], now_s: float) -> None:
         """Take in global records of this run, the newest wins; anything else goes to the rows."""
         rest = []
+        self._ready = self._ready or not messages
         for message in messages:
+            self._newest_ms = max(self._newest_ms, int(message.timestamp_ms))
             if message.topic != f"{self.prefix}.globals":
                 rest.append(message)
                 continue
@@ -105,6 +134,7 @@ class TrainingClient:
                 self._newest = record
             except DecodeError as error:
                 self.ignored["unreadable"] += 1
+                self.counts["refused: unreadable"] += 1
                 letter = dead_letter(
                     message,
                     topic=f"{self.prefix}.{DEAD_LETTER}",
@@ -120,7 +150,7 @@ class TrainingClient:
         """The answer to the newest record, if there is none yet."""
         out, self._letters = self._letters, []
         record = self._newest
-        if record is None:
+        if record is None or not self._ready:
             return out
         self.finished = record.status == "done"
         if self.finished or self._answered == record.round:
@@ -129,6 +159,7 @@ class TrainingClient:
             self.saved = self._answer(record)
             self.store.save(self.saved)
         self._answered = record.round
+        self.counts["answered"] += 1
         return [*out, Outgoing(f"{self.prefix}.updates", self.name, self.saved.update)]
 
     def wake_s(self, now_s: float) -> float | None:
@@ -147,6 +178,43 @@ class TrainingClient:
 
     def stop(self, now_s: float) -> list[Outgoing]:
         return []
+
+    # -- the state
+
+    def vitals(self) -> dict[str, float]:
+        """What health tells of a client."""
+        return {"held": 0.0} if self._newest is None else {"held": 0.0, "round": float(self._newest.round)}
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here: its rows and the secret of its noise are among it."""
+        return {
+            "v": VERSION,
+            "run": self.run,
+            "rows": self.rows.state(),
+            "saved": saved_out(self.saved),
+            "newest": None if self._newest is None else records_out([self._newest])[0],
+            "flow": [self.finished, self._answered, self._seen, self._fresh_round, self._ready, self._newest_ms],
+            "secret": self._secret,
+            "counts": [dict(self.ignored), dict(self.counts)],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state.
+
+        Raises
+        ------
+        CheckpointError
+            If it is damaged, of another version or of another run.
+        """
+        with restoring(f"trainee {self.name}", state, VERSION):
+            if state["run"] != self.run:
+                raise CheckpointError(f"it is of run {state['run']!r}, not of {self.run!r}")
+            self.rows.restore(state["rows"])
+            self.saved = saved_in(state["saved"])
+            self._newest = None if state["newest"] is None else records_in([state["newest"]], GlobalState)[0]
+            self.finished, self._answered, self._seen, self._fresh_round, self._ready, self._newest_ms = state["flow"]
+            self._secret = state["secret"]
+            self.ignored, self.counts = (Counter(counts) for counts in state["counts"])
 
     def posterior(self) -> tuple[ClientPosterior, TrainingSettings] | None:
         """What the station believes after the newest record, in working units; None before it has a block."""
@@ -186,14 +254,15 @@ class TrainingClient:
             )
             own, summary = result.own, result.summary
             if (privacy := settings.privacy()) is not None:
-                summary = privatised(summary, privacy, np.random.default_rng())
+                noise = noise_of(self._secret, summary, run=record.run, round_=record.round)
+                summary = privatised(summary, privacy, noise)
                 noised += 1
         arrays, shapes = flat(summary)
         update = Update(
             run=record.run,
             round=record.round,
             client=self.name,
-            time_ms=self.clock.now_ms(),
+            time_ms=self._newest_ms,
             arrays=arrays,
             shapes=shapes,
         )

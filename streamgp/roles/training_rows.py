@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Protocol, final
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from streamgp.errors import DecodeError, LogError
+from streamgp.errors import DecodeError
 from streamgp.gp.gaussian import Array
+from streamgp.wire.clock import SystemClock
 from streamgp.wire.codec import decode
+from streamgp.wire.journal import read_all
 from streamgp.wire.log import Message, Reader
 from streamgp.wire.records import GlobalState, Observation
 
@@ -67,43 +69,42 @@ class ObservationRows:
         Y = np.array([y for _, y in self._rows.values()], dtype=np.float64).reshape(-1, self.n_outputs)
         return X, Y
 
+    def state(self) -> dict[str, Any]:
+        """The rows, by time."""
+        X, Y = self.rows()
+        return {"times": list(self._rows), "X": X, "Y": Y}
 
-def to_the_end(reader: Reader, *, timeout_s: float = 30.0) -> Iterator[Message]:
-    """All messages that a fresh reader finds before the ends of now; closes the reader.
-
-    Raises
-    ------
-    LogError
-        If the end was not reached: nothing came for ``timeout_s``.
-    """
-    left = {place: end for place, end in reader.ends().items() if end > 0}
-    waits = 0
-    try:
-        while left:
-            batch = reader.poll(0.25)
-            waits = 0 if batch else waits + 1
-            if waits * 0.25 > timeout_s:
-                raise LogError(f"the end of {sorted(left)} was not reached: nothing came for {timeout_s:g} s")
-            for message in batch:
-                place = (message.topic, message.partition)
-                if message.offset + 1 >= left.get(place, 0):
-                    left.pop(place, None)
-            yield from batch
-    finally:
-        reader.close()
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; raises a ValueError if its rows are of another width."""
+        X, Y = state["X"], state["Y"]
+        if X.shape[1:] != (len(self.inputs),) or Y.shape[1:] != (self.n_outputs,):
+            raise ValueError(f"rows of {X.shape[1:]} and {Y.shape[1:]}, not of {len(self.inputs)} and {self.n_outputs}")
+        rows = zip(state["times"], X.tolist(), Y.tolist(), strict=True)
+        self._rows = OrderedDict((time_ms, (x, y)) for time_ms, x, y in rows)
 
 
-def newest_state(reader: Reader, run: str) -> GlobalState | None:
+def newest_state(
+    reader: Reader, run: str, *, believe: Callable[[Message], bool] = lambda _: True
+) -> GlobalState | None:
     """The last record of ``run`` in the topic that a fresh reader reads from its beginning; closes the reader.
 
+    Parameters
+    ----------
+    believe
+        Whether a record is of whom it says; others are passed over.
+
     Raises
     ------
-    LogError
+    BrokerUnavailableError
         If the end was not reached: a training must not begin anew because its past was not read.
     """
     found = None
-    for message in to_the_end(reader):
-        if message.key == run:
+    try:
+        messages = read_all(reader, SystemClock())
+    finally:
+        reader.close()
+    for message in messages:
+        if message.key == run and believe(message):
             try:
                 found = decode(message.value, GlobalState)
             except DecodeError as error:
@@ -111,6 +112,7 @@ def newest_state(reader: Reader, run: str) -> GlobalState | None:
     return found
 
 
+@runtime_checkable
 class Ends(Protocol):
     """A role that comes to an end by itself."""
 
@@ -127,3 +129,10 @@ class Until(threading.Event):
 
     def is_set(self) -> bool:
         return super().is_set() or self._role.ended() or (self._told is not None and self._told.is_set())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if self._told is None:
+            super().wait(timeout)
+        elif not self.is_set():
+            self._told.wait(timeout)
+        return self.is_set()

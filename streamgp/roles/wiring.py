@@ -24,7 +24,7 @@ from streamgp.roles.training_rows import ObservationRows
 from streamgp.roles.training_settings import MODEL_ROWS
 from streamgp.wire.log import Subscription
 
-Kind: TypeAlias = Literal["agent", "cloud", "scorer", "watch", "trust", "tally"]
+Kind: TypeAlias = Literal["agent", "cloud", "scorer", "trainer", "trainee", "watch", "trust", "tally"]
 
 #: most rows that a hierarchical model keeps
 HIERARCHICAL_POINTS = 2000
@@ -33,6 +33,8 @@ _READS: dict[str, tuple[str, ...]] = {
     "agent": ("observations", "queries", "progress", "forecasts"),
     "cloud": ("queries", "progress", "predictions"),
     "scorer": ("observations", "queries", "forecasts", "station-forecasts"),
+    "trainer": ("updates",),
+    "trainee": ("globals", "observations"),
     "watch": ("station-forecasts", "scores"),
     "trust": ("trust",),
     "tally": ("observations", "forecasts", "station-forecasts", "scores"),
@@ -43,7 +45,21 @@ _WRITES: dict[str, tuple[str, ...]] = {
     "agent": ("queries", "progress", "predictions", "station-forecasts"),
     "cloud": ("forecasts", "trust"),
     "scorer": ("scores",),
+    "trainer": ("globals",),
+    "trainee": ("updates",),
 }
+
+
+def role_name(kind: Kind, settings: Settings, station: str | None = None) -> str:
+    """What a role is called: its folder, its group and its transactional id are named after it.
+
+    Examples
+    --------
+    >>> role_name("agent", Settings(), "Dublin"), role_name("trainer", Settings())
+    ('agent.Dublin', 'trainer.default')
+    """
+    run = settings.training.run if kind == "trainer" or settings.training.run != "default" else None
+    return ".".join(filter(None, (kind, station, run if kind in ("trainer", "trainee") else None)))
 
 
 def written_topics(kind: Kind, settings: Settings) -> list[str]:
@@ -54,12 +70,12 @@ def written_topics(kind: Kind, settings: Settings) -> list[str]:
 def subscriptions(
     kind: Kind, settings: Settings, *, station: str | None = None, also: tuple[str, ...] = ()
 ) -> list[Subscription]:
-    """The topics that a role reads, and those of ``also``; an agent reads its own partition of the observations."""
+    """The topics that a role reads, and those of ``also``; a station reads its own partition of the observations."""
     reads: list[Subscription] = []
     for suffix in (*_READS[kind], *also, *_of_model(kind, settings)):
         if suffix != "observations":
             reads.append(Subscription(settings.topic(suffix)))
-        elif kind == "agent" and station is not None:
+        elif kind in ("agent", "trainee") and station is not None:
             reads.append(Subscription(settings.observations_topic(station), key=station))
         else:
             topics = dict.fromkeys(map(settings.observations_topic, settings.stations or ("",)))

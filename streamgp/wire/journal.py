@@ -35,7 +35,10 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One step of the role at its own time: these messages, none (an empty poll), its start or its stop."""
+    """One step of the role at its own time: these messages or none, which says that nothing more waits.
+
+    Other kinds: ``work`` (time passed, and more may wait), ``start`` and ``stop``.
+    """
 
     now_s: float
     runs: tuple[Run, ...] = ()
@@ -103,7 +106,8 @@ def crc_of(outputs: Iterable[Outgoing], crc: int = 0) -> int:
 class Calls:
     """Collects the calls of one commit.
 
-    Empty polls between which nothing was due are one call, so that a role that waits for days keeps two.
+    Empty polls between which nothing was due are one call, so that a role that waits for days keeps two; a look at
+    the time alone, when nothing was due, is none.
 
     Examples
     --------
@@ -117,7 +121,8 @@ class Calls:
     def __init__(self) -> None:
         self._places: dict[Partition, int] = {}
         self._calls: list[Call] = []
-        self._inert = 0  # how many inert calls are at the end
+        self._quiet = False  # whether the last call was an inert one
+        self._looks = 0  # how many inert steps are at the end
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -140,10 +145,13 @@ class Calls:
         inert
             Nothing was due before the call and nothing came of it.
         """
-        if inert and self._inert >= 2:
+        if inert and kind == "work" and self._quiet:
+            return
+        if inert and kind == "step" and self._looks >= 2:
             self._calls[-1] = Call(now_s)
             return
-        self._inert = self._inert + 1 if inert else 0
+        self._quiet = inert
+        self._looks = self._looks + 1 if inert and kind == "step" else 0
         left = {(m.topic, m.partition, m.offset) for m in without}
         self._calls.append(Call(now_s, self._runs(messages, left), kind))
 

@@ -95,6 +95,7 @@ class KafkaReader:
     def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         with self._polling():
             deadline = Deadline(self._clock, timeout_s)
+            self.stats.exhausted = False
             client = self._ready(deadline.left_s())
             if client is None:
                 return []
@@ -102,7 +103,7 @@ class KafkaReader:
             while True:
                 messages = self._poll_once(client, min(SLICE_S, deadline.left_s()), max_records)
                 if messages or self._closing.is_set() or deadline.passed():
-                    self._note(client, messages)
+                    self._note(client, messages, without)
                     return messages
 
     def seek(self, offsets: dict[Partition, int]) -> None:
@@ -275,31 +276,35 @@ class KafkaReader:
 
     # -- looking around
 
-    def _note(self, client: ConsumerClient, messages: list[Message]) -> None:
+    def _note(self, client: ConsumerClient, messages: list[Message], without: frozenset[str]) -> None:
         self.stats.messages += len(messages)
         now_s = self._clock.monotonic_s()
         if messages and now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
         self.stats.connected = client.connected
-        self.stats.behind = self._lag(client) if self.stats.connected else None
+        behind = self._lag(client) if self.stats.connected else {}
+        unknown = not behind or None in behind.values()
+        self.stats.behind = None if unknown else sum(n or 0 for n in behind.values())
+        waits = any(n != 0 for (topic, _), n in behind.items() if topic not in without)
+        self.stats.exhausted = bool(behind) and not messages and not waits
         if not self._balanced and now_s - self._grown_s >= GROWTH_S:
             self._grown_s = now_s
             self._follow_growth(client)
 
-    def _lag(self, client: ConsumerClient) -> int | None:
-        behind: int | None = 0
-        assigned = client.assigned()
-        for partition in assigned:
+    def _lag(self, client: ConsumerClient) -> dict[Partition, int | None]:
+        """How many messages wait in each partition, where that is known."""
+        behind: dict[Partition, int | None] = {}
+        for partition in client.assigned():
             place = client.place(partition)
-            if place is None or behind is None:
-                behind = None
+            if place is None:
+                behind[partition] = None
                 continue
             position, end = place
             # past the markers of transactions as well, which are no messages
             self.stats.positions[partition] = max(position, self.stats.positions.get(partition, 0))
-            behind += max(0, end - position)
-        return behind if assigned else None
+            behind[partition] = max(0, end - position)
+        return behind
 
     def _follow_growth(self, client: ConsumerClient) -> None:
         """Read partitions that were added; refuse if they moved a key, for its order is lost then."""

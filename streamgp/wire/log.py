@@ -90,6 +90,7 @@ class ReaderStats:
     """What a reader has met, for health and metrics.
 
     ``behind`` is how many messages were known to be waiting when it last looked, None when it cannot know;
+    ``exhausted`` whether the last poll brought nothing and knew of nothing that waits in the topics that it read;
     ``positions`` the next offset of each partition it reads; ``lost`` counts, per partition, messages that
     retention removed before they were read.
     """
@@ -97,6 +98,7 @@ class ReaderStats:
     connected: bool = False
     messages: int = 0
     behind: int | None = None
+    exhausted: bool = False
     positions: dict[Partition, int] = field(default_factory=dict)
     lost: Counter[Partition] = field(default_factory=Counter)
     refused_commits: int = 0
@@ -124,7 +126,7 @@ class Reader(Protocol):
     def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         """The next messages, oldest first in each partition; empty after ``timeout_s`` without any.
 
-        Empty says that nothing came in time, not that all is read: ``stats.behind == 0`` says that. Never
+        Empty says that nothing came in time, not that all is read: ``stats.exhausted`` says that. Never
         raises because the broker is away: it returns nothing and tries again at the next call. Topics in
         ``without`` are left alone this time, so that a role that has enough of one input can still read others.
 

@@ -75,10 +75,11 @@ class MemoryReader:
                 messages = self._collect(max_records, without)
                 left = end - time.monotonic()
                 if messages or left <= 0:
-                    self._note(messages)
+                    self._note(messages, without)
                     return messages
                 self._log.changed.wait(left)
                 if self._closed or self._log.closed:
+                    self.stats.exhausted = False
                     return []
 
     def seek(self, offsets: dict[Partition, int]) -> None:
@@ -179,9 +180,11 @@ class MemoryReader:
         self._position[partition] = messages[-1].offset + 1 if messages else position
         return messages
 
-    def _note(self, messages: list[Message]) -> None:
+    def _note(self, messages: list[Message], without: frozenset[str]) -> None:
         self.stats.messages += len(messages)
         self.stats.positions.update(self._position)
         ends = {partition: self._part(partition).end for partition in self._position}
         behind = sum(end - self._position[partition] for partition, end in ends.items())
         self.stats.behind = behind if self._log.available else None
+        read = all(self._position[p] >= end for p, end in ends.items() if p[0] not in without)
+        self.stats.exhausted = self._log.available and not messages and read

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from typing import final
 
 import msgspec
 
-from streamgp.errors import CheckpointError
 from streamgp.wire.clock import Clock
 from streamgp.wire.journal import place_of, read_all
 from streamgp.wire.log import Log, Outgoing, Subscription
+
+log = logging.getLogger("streamgp.snapshots")
 
 #: bytes of a snapshot in one record
 PART_BYTES = 700_000
@@ -89,6 +91,9 @@ class TopicStore:
             value = newest.get(f"{self._role}/{slot}")
             if value is not None:
                 manifest = self._manifest(value)
+                if manifest is None:
+                    found.append((0, b""))
+                    continue
                 self._slots[slot] = manifest.number
                 parts = [newest.get(f"{self._role}/{slot}/{i}") or b"" for i in range(manifest.parts)]
                 data = b"".join(parts)
@@ -99,8 +104,10 @@ class TopicStore:
     def close(self) -> None:
         pass
 
-    def _manifest(self, value: bytes) -> _Manifest:
+    def _manifest(self, value: bytes) -> _Manifest | None:
+        """None if it is damaged: the other slot may be good."""
         try:
             return msgspec.json.decode(value, type=_Manifest)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise CheckpointError(f"{self._topic}: a damaged manifest of {self._role}: {error}") from error
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            log.warning("%s: a damaged manifest of %s: %s", self._topic, self._role, error)
+            return None

@@ -21,6 +21,7 @@ from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Log, Message, Outgoing, Subscription
 from streamgp.wire.memory import MemoryLog, SimulatedCrash
 from streamgp.wire.records import Forecast, Observation, Prediction, Query, StationForecast
+from streamgp.wire.snapshot_topic import TopicStore
 from streamgp.wire.topics import topic_plan
 
 STATIONS = ("A", "B", "C")
@@ -83,7 +84,7 @@ class _Writer:
 class Network:
     """Agents, cloud and scorer, each with a folder of its own; steps them in turn until nothing moves."""
 
-    def __init__(self, folder: Path, settings: Settings, log: Log | None = None) -> None:
+    def __init__(self, folder: Path, settings: Settings, log: Log | None = None, *, state: str = "folder") -> None:
         self.folder = folder
         self.settings = settings
         self.clock = ManualClock(1_790_000_000_000)
@@ -92,7 +93,8 @@ class Network:
         self.logs = {name: Crashing(self.log) for name in self.names()}
         self.roles: dict[str, KeptRole] = {}
         self.kept: dict[str, Kept] = {}
-        self.stores: dict[str, FolderStore] = {}
+        self.stores: dict[str, FolderStore | TopicStore] = {}
+        self.state = state
         self.starts: Counter[str] = Counter()
         self.fresh: set[str] = set()
 
@@ -115,8 +117,12 @@ class Network:
         at_once = frozenset({self.settings.topic("queries"), self.settings.topic("progress")})
         self.roles[name] = role
 
-        def store(_write: object) -> FolderStore:
-            self.stores[name] = FolderStore(self.folder / name)
+        def store(write: Callable[[list[Outgoing]], None]) -> FolderStore | TopicStore:
+            topic = self.settings.topic("snapshots")
+            if self.state == "topic":
+                self.stores[name] = TopicStore(self.log, topic, name, write=write, clock=self.clock)
+            else:
+                self.stores[name] = FolderStore(self.folder / name)
             return self.stores[name]
 
         self.kept[name] = Kept(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import pickle
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from streamgp.errors import CheckpointError, FencedError
+from streamgp.errors import CheckpointError, DeliveryError, FencedError
 from streamgp.roles.kept import Kept
 from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.log import Outgoing
@@ -182,3 +186,90 @@ def test_every_role_is_the_same_after_its_state_was_written_and_read(rounds: int
             twin.restore({**unpack(data), "v": 99})
         with pytest.raises(CheckpointError, match="damaged"):
             twin.restore({"v": 1})
+
+
+def newer(data: bytes) -> bytes:
+    """The same snapshot as a later release would write it, checksum and all."""
+    head = data[:8] + (99).to_bytes(2, "big") + data[10:-32]
+    return head + hashlib.sha256(head).digest()
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "newer", "pickle"])
+@pytest.mark.parametrize("state", ["folder", "topic"])
+def test_in_either_store_the_last_good_snapshot_is_used_and_none_is_a_refusal(
+    how: str, state: str, tmp_path: Path
+) -> None:
+    """C43, C46: the newest damaged: the one before; both damaged: a clear error, never a silent fresh start."""
+    network = Network(tmp_path, settings_of(snapshot_every_s=0.2), state=state)
+    network.send(SENT)
+    network.run()
+    before = network.model("A")
+    network.kill("agent.A")
+    spoilt = {
+        "truncated": lambda data: data[: len(data) // 2],
+        "flipped": lambda data: data[:-50] + bytes([data[-50] ^ 1]) + data[-49:],
+        "empty": lambda data: b"",
+        "newer": newer,
+        "pickle": lambda data: pickle.dumps({"n": 1}),
+    }[how]
+    for turn in (1, 2):
+        spoil(network, spoilt, turn)
+        if turn == 1:
+            network.start("agent.A")
+            assert network.model("A") == before
+            assert network.kept["agent.A"].differs == 0
+            network.kill("agent.A")
+    with pytest.raises(CheckpointError, match="none that can be used is in its store"):
+        network.start("agent.A")
+
+
+def spoil(network: Network, change: Callable[[bytes], bytes], turn: int) -> None:
+    """Damage the newest snapshot of agent A, the second time the one before it as well."""
+    if network.state == "folder":
+        path = snapshots(network.folder / "agent.A")[-turn]
+        path.write_bytes(change(path.read_bytes()))
+        return
+    topic = network.settings.topic("snapshots")
+    newest = {m.key: m for m in network.read("snapshots")}
+    slots = [(json.loads(newest[f"agent.A/{slot}"].value or b"")["number"], slot) for slot in (0, 1)]
+    slot = sorted(slots)[-turn][1]
+    part = newest[f"agent.A/{slot}/0"]
+    data = change(part.value or b"")
+    manifest = {"number": sorted(slots)[-turn][0], "parts": 1, "sha256": hashlib.sha256(data).hexdigest()}
+    network.log.writer().write(
+        [
+            Outgoing(topic, f"agent.A/{slot}/0", data, partition=part.partition),
+            Outgoing(topic, f"agent.A/{slot}", json.dumps(manifest).encode(), partition=part.partition),
+        ]
+    )
+
+
+def test_a_snapshot_that_cannot_be_written_is_tried_again_and_the_journal_bridges_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk, and a broker that takes no snapshot: the role works on."""
+    for state in ("folder", "topic"):
+        network = Network(tmp_path / state, settings_of(snapshot_every_s=0.1), state=state)
+        network.start("agent.A")
+        store = network.stores["agent.A"]
+        kept, failures = store.save, 0
+
+        def full(number: int, data: bytes, state: str = state) -> None:
+            nonlocal failures
+            failures += 1
+            raise CheckpointError("disk full") if state == "folder" else DeliveryError("the log is away", [])
+
+        store.save = full  # type: ignore[method-assign]  # as a full disk does
+        network.send(SENT)
+        network.run()
+        assert failures > 3
+        network.check(SENT)
+        store.save = kept  # type: ignore[method-assign]  # as it was
+        before = network.model("A")
+        network.kill("agent.A")
+        network.start("agent.A")
+        assert network.model("A") == before
+        for name in list(network.kept):
+            network.kill(name)
+    assert "disk full" in caplog.text
+    assert "the log is away" in caplog.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,20 @@ def test_an_indefinite_sum_is_brought_back_to_what_honest_clients_can_send() -> 
     moved = server_step(state(), {"liar": lie}, layout=LAYOUT, ascent=Ascent())
     assert moved.status == "ok"
     assert np.linalg.eigvalsh(moved.state.precision).min() >= 1.0 - 1e-12
+
+
+@pytest.mark.parametrize("clients", [2, 3, 10, 50])
+def test_the_sum_of_many_large_summaries_is_the_plain_sum(clients: int) -> None:
+    """R64: nothing is masked or quantised, so nothing overflows: a million rows a client, up to 50 clients."""
+    answers = {f"c{i}": {name: 1e6 * a for name, a in summary(i).items()} for i in range(clients)}
+    total = aggregated(answers, n_trim=0)
+    for name, a in total.items():
+        stack = np.stack([answer[name] for answer in answers.values()]).reshape(clients, -1)
+        plain = np.array([math.fsum(column) for column in stack.T.tolist()]).reshape(a.shape)
+        np.testing.assert_allclose(a, plain, rtol=1e-12, atol=1e-6)
+    result = server_step(state(), answers, layout=LAYOUT, ascent=Ascent())
+    assert (result.status, len(result.used)) == ("ok", clients)
+    assert np.isfinite(result.state.precision).all()
 
 
 def test_nothing_that_is_not_finite_or_fits_not_enters() -> None:

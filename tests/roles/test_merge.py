@@ -196,3 +196,25 @@ def test_the_order_of_arrival_between_topics_changes_nothing(seed: int) -> None:
             assert learned == max([t for t in times if t <= tau], default=0)
     assert [n for n in seen if n.startswith("obs")] == [f"obs {t}" for t in times]
     assert len(seen) == 80
+
+
+def test_trust_grows_once_a_record_however_often_it_is_looked_at() -> None:
+    """A journal keeps one of many looks that came to nothing: it must come to the same patience."""
+    often, once = (merge_of("A", "A", "B", "C") for _ in range(2))
+    for merge in (often, once):
+        merge.add_progress(promised("B", 10), 0.0)
+        merge.add_progress(promised("C", 10), 0.0)
+        merge.add_observation(observed(10), 0.0)
+        assert names(merge) == ["obs 10"]
+        merge.add_observation(observed(20), 0.0)
+        merge.exhausted(40.0)
+        assert names(merge, 40.0) == ["obs 20"]  # both waited for in vain
+        merge.add_progress(promised("B", 30), 40.0)
+        merge.add_progress(promised("C", 20), 40.0)
+        merge.add_observation(observed(30), 40.0)
+    for _ in range(20):
+        assert names(often, 41.0) == []
+    for merge in (often, once):
+        merge.add_progress(promised("C", 30), 42.0)
+        assert names(merge, 42.0) == ["obs 30"]
+    assert often.state() == once.state()

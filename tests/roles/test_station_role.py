@@ -365,3 +365,22 @@ def test_what_a_station_remembers_does_not_grow_with_what_it_has_read() -> None:
     assert sizes[1] < 1.1 * sizes[0]
     assert len(feeder.role.counts) < 250
     assert feeder.role.resting
+
+
+def test_a_station_that_never_pauses_promises_all_the_same() -> None:
+    """R42: the questions that it has still to promise about are bounded, though its input is never empty."""
+    role = role_of(warm_up=3)
+    role.start(0.0)
+    promised: list[Progress] = []
+    for i in range(600):
+        value = encode(Observation(station="A", time_ms=i * DAY, y=float(i % 7)))
+        role.feed([Message("streamgp.observations", 0, i, "A", value, NOW_MS)], 0.01 * i)
+        out = role.drain(0.01 * i)
+        promised += [decode(o.value, Progress) for o in out if o.topic == "streamgp.progress"]
+        assert len(role.state()["asked"]) <= 128
+    named = [q for p in promised for q in p.queries]
+    assert len(named) == len(set(named)) > 400
+    assert [p.state for p in promised[1:]] == ["busy"] * (len(promised) - 1)
+    last = promised[-1]
+    assert last.time_ms is not None
+    assert all(int(q.split(":")[1]) < last.time_ms for q in last.queries)

@@ -48,9 +48,9 @@ def test_over_topics_equals_in_process() -> None:
     rows = {name: client_data(units.inputs(X), Y) for name, (X, Y) in data.items()}
     state, owns = run_rounds(rows, state, plan, schedule)
     for name, a in state.block.items():
-        np.testing.assert_allclose(server.state.block[name], a, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(server.state.precision, state.precision, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(server.state.mean, state.mean, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(server.shared.block[name], a, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(server.shared.precision, state.precision, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(server.shared.mean, state.mean, rtol=1e-10, atol=1e-10)
     for name, client in clients.items():
         for key, a in owns[name].items():
             np.testing.assert_allclose(client.saved.own[key], a, rtol=1e-10, atol=1e-10)
@@ -112,7 +112,7 @@ def test_c38_empty_rounds_and_a_nan() -> None:
     for client, reader, out in pairs[1:3]:
         client.feed(reader.poll(0.0), 0.0)
         out.write(client.drain(0.0))
-    good = server.state
+    good = server.shared
     huge = {n: np.full(a.shape, 1e308) for n, a in good.block.items()}
     huge |= {"mean": np.full(6, 1e308), "covariance": np.full((6, 6), 1e308)}
     bad = update("c", huge, round_=1).value.replace(b"1e+308", b"NaN").replace(b"1e308", b"NaN")
@@ -159,14 +159,14 @@ def test_c40_a_fourth_client_joins_and_the_end_of_all_leaves_the_state_intact() 
     step(2.0, [pairs[0], *late, *pairs[1:]])
     assert server.round == 3
     assert "station-3" in server.last.used
-    state, opened = server.state, server.round
+    state, opened = server.shared, server.round
     writer.write(server.drain(100.0))
     assert federation.states()[-1].status == "failed"
-    assert server.state is state
+    assert server.shared is state
     assert server.round == opened
     successor = federation.server(resume=federation.states()[-1])
     assert successor.round == opened
-    np.testing.assert_array_equal(successor.state.precision, state.precision)
+    np.testing.assert_array_equal(successor.shared.precision, state.precision)
 
 
 def test_late_repeated_and_foreign_updates_count_for_nothing() -> None:
@@ -218,9 +218,9 @@ def test_a_server_killed_in_mid_round_goes_on_as_if_nothing_had_been() -> None:
 
     undisturbed, _ = trained(kill=False)
     server, federation = trained(kill=True)
-    np.testing.assert_array_equal(server.state.precision, undisturbed.state.precision)
-    for name, a in undisturbed.state.block.items():
-        np.testing.assert_array_equal(server.state.block[name], a)
+    np.testing.assert_array_equal(server.shared.precision, undisturbed.shared.precision)
+    for name, a in undisturbed.shared.block.items():
+        np.testing.assert_array_equal(server.shared.block[name], a)
     rounds = [s.round for s in federation.states() if s.status in ("ok", "done")]
     assert rounds == sorted(set(rounds))
 
@@ -363,12 +363,12 @@ def test_in_a_training_without_end_new_rows_enter_and_quiet_clients_fall_silent(
     assert server.round == 2  # nobody has anything new to say, so the round waits for its deadline
     until(3, 11.0)
     assert server.last.status == "empty"
-    steps = server.state.steps
+    steps = server.shared.steps
     for name, (X, Y) in data.items():
         clients[name].rows = FixedRows(X, Y)
     until(5, 22.0)  # they had already said that they had nothing; from the next round on they speak
     assert server.last.status == "ok"
-    assert server.state.steps == steps + 2
+    assert server.shared.steps == steps + 2
     assert len(server.last.used) == 2
 
 
@@ -387,3 +387,30 @@ def test_in_a_training_without_end_new_rows_enter_and_quiet_clients_fall_silent(
 def test_settings_that_make_no_sense_are_refused(changes: dict) -> None:
     with pytest.raises(SettingsError):
         changed(**changes).checked()
+
+
+def test_a_client_serves_the_newest_global_model_and_says_which() -> None:
+    """R33: model v1, predict, model v2, predict: the second prediction uses v2; updates and health tell the version."""
+    X, Y = rows_of(1)["station-0"]
+    federation = Federation(changed(expected=1, rounds=3))
+    client, server = federation.client("a", X, Y), federation.server()
+    pairs = federation.parts(server, {"a": client})
+    writer = federation.log.writer()
+    writer.write(server.start(0.0))
+    told: list[tuple[float, np.ndarray]] = []
+    at = units_from(SETTINGS).inputs(np.linspace(0.5, 9.5, 9)[:, None])
+    for _ in range(2):
+        client.feed(pairs[1][1].poll(0.0), 0.0)
+        (answer,) = client.drain(0.0)
+        writer.write([answer])
+        assert msgspec.json.decode(answer.value)["round"] == client.vitals()["round"]
+        belief, _ = client.posterior()
+        told.append((client.vitals()["round"], belief.predict(at)[0]))
+        server.feed(pairs[0][1].poll(0.0), 0.0)
+        writer.write(server.drain(0.0))
+    assert [version for version, _ in told] == [0.0, 1.0]
+    assert np.abs(told[0][1] - told[1][1]).max() > 1e-6
+    fresh = federation.client("a", X, Y)  # nothing of v1 is left in what serves v2
+    fresh.restore(client.state())
+    belief, _ = fresh.posterior()
+    np.testing.assert_array_equal(belief.predict(at)[0], told[1][1])

@@ -6,7 +6,7 @@ import pytest
 
 from streamgp.errors import CheckpointError
 from streamgp.wire.clock import SystemClock
-from streamgp.wire.journal import Again, Calls, Segment, crc_of, decode_segment, encode_segment
+from streamgp.wire.journal import Again, Call, Calls, Segment, crc_of, decode_segment, encode_segment
 from streamgp.wire.log import Outgoing, Subscription, TopicSpec
 from streamgp.wire.memory import MemoryLog
 
@@ -76,3 +76,16 @@ def test_a_newer_segment_is_named() -> None:
     segment = Segment(v=9, role="agent.A", number=1, places=(), positions=(), calls=(), crc=0)
     with pytest.raises(CheckpointError, match="version 9"):
         decode_segment(encode_segment(segment))
+
+
+def test_looks_at_the_time_alone_take_no_room_between_empty_polls() -> None:
+    """What is due in them is kept, with its kind."""
+    calls = Calls()
+    for second in range(1000):
+        calls.add(float(second), [], inert=second != 500, kind="work" if second % 2 else "step")
+    kept = segment_of(calls, 0).calls
+    assert [(c.now_s, c.kind) for c in kept][:3] == [(0.0, "step"), (498.0, "step"), (500.0, "step")]
+    assert kept[-1] == Call(998.0)
+    assert len(kept) <= 6
+    calls.add(1000.0, [], kind="work")
+    assert segment_of(calls, 0).calls[-1] == Call(1000.0, (), "work")

@@ -328,3 +328,20 @@ def test_a_transaction_commits_offsets_after_its_records() -> None:
         transaction.commit_offsets("g", {T0: 5})
     assert client.did == ["begin", "commit {'g': {('t', 0): 5}}"]
     assert writer.stats.acknowledged == 1
+
+
+def test_an_empty_poll_of_a_client_that_is_behind_is_no_end() -> None:
+    """kafka-python may bring nothing while its fetches are under way."""
+    client = FakeConsumer({}, end=9)
+    reader = reader_of(client)
+    assert reader.poll(0.0) == []
+    assert (reader.stats.behind, reader.stats.exhausted) == (4, False)  # two partitions, 2 each
+    assert reader.poll(0.0, without=frozenset({"t"})) == []
+    assert reader.stats.exhausted  # of what it was to read
+    client.end = 7
+    assert reader.poll(0.0) == []
+    assert (reader.stats.behind, reader.stats.exhausted) == (0, True)
+    client.connected = False
+    assert reader.poll(0.0) == []
+    assert (reader.stats.behind, reader.stats.exhausted) == (None, False)
+    reader.close()

@@ -228,6 +228,28 @@ def test_behind_counts_what_waits(log: Log, topic: str) -> None:
     assert reader.stats.messages == 40
 
 
+def test_exhausted_is_a_poll_after_which_nothing_waits_in_what_was_read(log: Log, topic: str, prefix: str) -> None:
+    """Not while messages come, not while some wait; topics that are left alone do not count."""
+    other = f"{prefix}.other"
+    log.create_topics([TopicSpec(other)])
+    put(log, rows(topic, 40))
+    reader = log.reader([Subscription(topic), Subscription(other)])
+    assert not reader.stats.exhausted
+    while reader.stats.messages < 40:
+        assert not (reader.poll(0.25, 7) and reader.stats.exhausted)
+        assert not (reader.stats.exhausted and reader.stats.messages < 40)
+    until(lambda: reader.stats.exhausted, reader)
+    put(log, rows(topic, 10))
+    end = time.monotonic() + PATIENCE_S
+    alone = frozenset({topic})
+    while not (reader.poll(0.1, without=alone) == [] and reader.stats.exhausted) and time.monotonic() < end:
+        pass
+    assert reader.stats.exhausted
+    assert reader.stats.messages == 40
+    read(reader, 10)
+    assert not reader.stats.exhausted
+
+
 def test_a_topic_is_left_alone_when_told(log: Log, topic: str, prefix: str) -> None:
     """Back pressure: what is left alone comes later, whole and in order; other topics come meanwhile."""
     other = f"{prefix}.other"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 import numpy as np
 from typing_extensions import Self
@@ -41,10 +42,14 @@ class ModelRows:
     ) -> None:
         self._station, self._door = station, door
         self._kept = _Kept(max_rows)
-        self._model = StationModel(features, make=self._fresh, load=_Kept.from_state, warm_up=warm_up, step_ms=step_ms)
+        self._model = StationModel(features, make=self._fresh, load=self._loaded, warm_up=warm_up, step_ms=step_ms)
 
     def _fresh(self, fit: bool) -> _Kept:
         self._kept = _Kept(self._kept.most)
+        return self._kept
+
+    def _loaded(self, state: State) -> _Kept:
+        self._kept = _Kept.from_state(state)
         return self._kept
 
     def feed(self, messages: list[Message]) -> None:
@@ -66,6 +71,15 @@ class ModelRows:
         if not self._model.warm:
             return np.zeros((0, self._model.width)), np.zeros((0, 1))
         return self._kept.X.copy(), self._kept.y[:, None].copy()
+
+    def state(self) -> dict[str, Any]:
+        """All that a twin needs to go on from here."""
+        return {"door": self._door.state(), "model": self._model.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state; raises a CheckpointError if it is damaged or of other features."""
+        self._door = Door.from_state(state["door"], self._door.settings)
+        self._model.restore(state["model"])
 
 
 @final

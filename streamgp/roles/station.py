@@ -47,8 +47,6 @@ BUDGET = 256
 HELD = 4096
 #: how long an input must be empty before the station says that it is idle
 IDLE_AFTER_S = 0.2
-#: questions that one promise names; a station that never pauses promises after so many
-NAMED = 128
 #: kinds of event that are counted apart
 MOST_KINDS = 200
 VERSION = 1
@@ -387,8 +385,6 @@ class AgentRole:
             self._promise(last + 1, "busy")  # learned as soon as it was read: the others wait for this word
         elif self._empty_since_s is not None and now_s - self._empty_since_s >= IDLE_AFTER_S:
             self._promise(None if last is None else last + 1, "idle")
-        elif len(self._asked) >= NAMED and self.agent.last_ms is not None:
-            self._promise(self.agent.last_ms + 1, "busy")
 
     def _promise(self, time_ms: int | None, state: str) -> None:
         if self._told == (time_ms, state):

@@ -24,9 +24,11 @@ BROADCAST = frozenset({"queries", "progress", "forecasts"})
 COMPACTED = frozenset({"globals", "snapshots", "trust"})
 #: What roles keep for their own successors, in bytes of this package alone.
 INTERNAL = ("journal", "snapshots")
-#: Snapshots are large and replace each other: let the broker's cleaner at them soon.
+#: Snapshots are large and replace each other: let the broker's cleaner at them soon. Global states are read again by
+#: who was killed, from its last snapshot on: let the cleaner leave them for a day.
 CONFIG: dict[str, dict[str, str]] = {
-    "snapshots": {"segment.bytes": "67108864", "min.cleanable.dirty.ratio": "0.2", "max.compaction.lag.ms": "86400000"}
+    "snapshots": {"segment.bytes": "67108864", "min.cleanable.dirty.ratio": "0.2", "max.compaction.lag.ms": "86400000"},
+    "globals": {"min.compaction.lag.ms": "86400000"},
 }
 
 _DAY_MS = 86_400_000

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,8 +18,9 @@ from streamgp.roles.identity import make_gate
 from streamgp.roles.kept import Kept, KeptRole, Place
 from streamgp.roles.scorer import ScorerRole
 from streamgp.roles.settings import AgentSettings, KeepSettings, ModelSettings, Settings, SigningSettings
+from streamgp.roles.stores import make_store
 from streamgp.roles.wiring import agent_role, subscriptions
-from streamgp.wire.checkpoint import FolderStore, pack
+from streamgp.wire.checkpoint import pack
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.codec import encode
 from streamgp.wire.kafka import KafkaLog
@@ -44,52 +46,78 @@ def rows(stations: tuple[str, ...], count: int) -> list[Outgoing]:
     ]
 
 
-def kept(log: Log, role: KeptRole, name: str, settings: Settings, folder: Path) -> Kept:
+def kept(log: Log, role: KeptRole, name: str, settings: Settings, folder: Path, *, store: str = "folder") -> Kept:
     kind, _, station = name.partition(".")
     reads = tuple(subscriptions(kind, settings, station=station or None))  # type: ignore[arg-type]  # one of its kinds
     at_once = frozenset({settings.topic("queries"), settings.topic("progress")})
+    place = Place(name, settings.prefix, reads, at_once)
     return Kept(
         role,
-        Place(name, settings.prefix, reads, at_once),
+        place,
         log=log,
-        store=lambda _: FolderStore(folder / name),
+        store=make_store("topic" if store == "topic" else str(folder), place, log=log, clock=SystemClock()),
         clock=SystemClock(),
         settings=settings.keep,
         gate=make_gate(settings, name, SystemClock()),
     )
 
 
-@pytest.mark.timeout(600)
-def test_restart_with_a_hundred_thousand_observations(tmp_path: Path) -> None:
-    """To the first answer in less than 2 s; what is read again from the disk is all of it."""
-    count = 100_000
-    settings = Settings(
-        prefix="bench",
-        agent=AgentSettings(settle_s=0.0, idle_wait_s=0.0, horizons=()),
-        model=ModelSettings(max_points=count, n_neighbors=8),
-        keep=KeepSettings(snapshot_every_s=1e6, snapshot_busy_s=1e6, commit_interval_s=0.05),
-    )
+COUNT = 100_000
+LARGE = Settings(
+    prefix="bench",
+    agent=AgentSettings(settle_s=0.0, idle_wait_s=0.0, horizons=()),
+    model=ModelSettings(max_points=COUNT, n_neighbors=8),
+    keep=KeepSettings(snapshot_every_s=1e6, snapshot_busy_s=1e6, commit_interval_s=0.05),
+)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The state of an agent that has learned a hundred thousand observations."""
     log = MemoryLog()
     log.create_topics(topic_plan("bench"))
-    first = kept(log, agent_role(settings, "A"), "agent.A", settings, tmp_path)
+    one = kept(log, agent_role(LARGE, "A"), "agent.A", LARGE, tmp_path_factory.mktemp("large"))
+    one.recover()
+    log.writer().write(rows(("A",), COUNT))
+    while one.role.counts["learned"] < COUNT:
+        one.step(0.0)
+    one.finish()
+    state = {**one.role.state(), "next": []}  # the offsets of the log that it is put into begin anew
+    one.close()
+    return state
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("where", "store"), [("memory", "folder"), ("broker", "folder"), ("broker", "topic")])
+def test_restart_with_a_hundred_thousand_observations(
+    where: str, store: str, large: dict[str, Any], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """To the first answer in less than 2 s; what is read again, from the disk or from the topic, is all of it."""
+    log = MemoryLog() if where == "memory" else KafkaLog(request.getfixturevalue("broker"))
+    settings = replace(LARGE, prefix=f"bench-{where}-{store}")
+    log.create_topics(topic_plan(settings.prefix))
+    role = agent_role(settings, "A")
+    role.restore(large)
+    first = kept(log, role, "agent.A", settings, tmp_path, store=store)
     first.recover()
-    log.writer().write(rows(("A",), count))
-    while first.role.counts["learned"] < count:
-        first.step(0.0)
-    first.finish()
-    size = max(p.stat().st_size for p in (tmp_path / "agent.A").glob("*.sgp"))
+    first.commit()
     first.close()
     settings = replace(settings, agent=replace(settings.agent, horizons=(1,)))
+    (next_row,) = rows(("A",), COUNT + 1)[-1:]
+    writer = log.writer()
+    writer.write([replace(next_row, topic=settings.topic("observations"))])
+    writer.flush(10.0)
     begun = time.perf_counter()
-    again = kept(log, agent_role(settings, "A"), "agent.A", settings, tmp_path)
+    again = kept(log, agent_role(settings, "A"), "agent.A", settings, tmp_path, store=store)
     again.recover()
     restored_s = time.perf_counter() - begun
-    log.writer().write([rows(("A",), count + 1)[-1]])
     while again.role.counts["answered"] < 1:
-        again.step(0.0)
+        again.step(0.05)
     seconds = time.perf_counter() - begun
-    print(f"\nsnapshot {size / 1e6:.1f} MB, restored in {restored_s:.2f} s, first answer after {seconds:.2f} s")
-    assert again.role.counts["learned"] == count + 1
+    print(f"\n{where}, {store}: restored in {restored_s:.2f} s, first answer after {seconds:.2f} s")
+    assert again.role.counts["learned"] == COUNT + 1
+    again.close()
+    log.close()
     assert seconds < 2.0
 
 

@@ -19,13 +19,14 @@ from streamgp.gp.hierarchy.data import client_data
 from streamgp.models.hgp.rounds import run_rounds, server_start
 from streamgp.roles.identity import make_gate
 from streamgp.roles.kept import Kept, Place
-from streamgp.roles.settings import KeepSettings, Settings, SigningSettings
+from streamgp.roles.settings import KeepSettings, ModelSettings, Settings, SigningSettings
 from streamgp.roles.trainer import TrainingServer
 from streamgp.roles.training_client import FixedRows, TrainingClient
 from streamgp.roles.training_records import units_from
 from streamgp.roles.training_rows import ObservationRows, Until, newest_state
-from streamgp.roles.wiring import subscriptions
-from streamgp.wire.checkpoint import FolderStore, pack
+from streamgp.roles.training_settings import MODEL_ROWS
+from streamgp.roles.wiring import subscriptions, training_rows
+from streamgp.wire.checkpoint import FolderStore, pack, unpack
 from streamgp.wire.clock import ManualClock
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Message, Outgoing, Subscription
@@ -36,6 +37,7 @@ from tests.flow.network import Crashing
 from tests.roles.training import SETTINGS, rows_of
 
 DAY_MS = 86_400_000
+NOW_MS = 1_790_000_000_000
 DATA = rows_of(3)
 TRAINING = msgspec.structs.replace(SETTINGS, expected=3, min_clients=3, rounds=4, round_s=1e6, wait_s=1e6)
 BASE = Settings(
@@ -263,3 +265,24 @@ def test_an_answer_computed_again_gets_the_same_noise_and_another_answer_other_n
     assert len({a, fewer, elsewhere}) == 3
     noises = [np.array(decode(v, Update).arrays["mean"]) for v in (a, fewer)]
     assert np.abs(noises[0] - noises[1]).max() > 1e-3  # one row less, and yet no difference that tells of it
+
+
+@pytest.mark.parametrize("count", [6, 40])
+def test_the_model_rows_of_a_station_come_back_to_the_bit(count: int) -> None:
+    """R66: within the warm-up and after it; what is learned later is the same."""
+    training = msgspec.structs.replace(TRAINING, inputs=MODEL_ROWS)
+    settings = msgspec.structs.replace(BASE, training=training, model=ModelSettings(warm_up=30))
+    one, twin = training_rows(settings, "A"), training_rows(settings, "A")
+    sent = [
+        Message(
+            "t.observations", 0, i, "A", encode(Observation(station="A", time_ms=i * DAY_MS, y=float(i % 7))), NOW_MS
+        )
+        for i in range(count + 150)
+    ]
+    one.feed(sent[:count])
+    twin.restore(unpack(pack(one.state())))
+    for rows in (one, twin):
+        rows.feed(sent[count:])
+    assert [a.tobytes() for a in one.rows()] == [a.tobytes() for a in twin.rows()]
+    assert len(one.rows()[0]) > 50
+    assert pack(one.state()) == pack(twin.state())

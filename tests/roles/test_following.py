@@ -147,7 +147,7 @@ def test_stations_forecast_with_the_global_layer_of_a_training() -> None:
         assert isinstance(model, HierarchicalModel)
         assert model.follows == ("default", 3)
         assert role.counts["global layers taken"] == 3
-        np.testing.assert_array_equal(model._global.state.mean, server.state.mean)
+        np.testing.assert_array_equal(model._global.state.mean, server.shared.mean)
         # its state holds the layer and goes on with it
         twin = agent_role(SETTINGS, role.agent.station)
         twin.restore(role.state())

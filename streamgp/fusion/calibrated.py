@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from streamgp.fusion.fused import Fused, Mask, alone, open_door
 from streamgp.fusion.sums import order_free_sum
@@ -25,7 +25,7 @@ _TOO_LOW = 5.0  # robust z-score of a claim's logarithm that is out of all propo
 _MOST_OWN_SPREAD = 2.0  # times the typical claim: an agent may be this much farther off than the others, no more
 _MAD_TO_SD = 1.4826  # of a Gaussian
 _LEAST_LOG_SPREAD = 0.5  # a claim within a factor of 12 of the typical one is nothing strange
-_SAME = 1e-3  # of a typical standard deviation, and of a variance itself: answers this near are copies
+_SAME = 1e-6  # of a standard deviation, and of a variance itself: answers this near are copies
 _LEAST_SPREAD = 0.25  # of the typical claimed standard deviation: agents that agree closely are not outliers
 OUTLYING = 6.0  # robust z-score of an answer that no honest agent is expected to give
 
@@ -102,13 +102,21 @@ def calibrated_poe(
         raise ValueError(f"calibration must be of {n} agents, got {records.factor.shape}")
     used = ok & ~records.barred[:, None]
     used = np.where(used.any(axis=0), used, ok)  # if every agent is barred, the records cannot tell them apart
-    v = V * records.factor[:, None]
-    used &= ~_too_sure(v, used)
-    v = np.where(used, v, np.inf)
-    v = np.maximum(v, _floor(v, used, n_trim))
-    votes = _votes(M, V, used, n_trim)
-    own = _own_spread(v, used)
-    centre, spread = _centre_and_spread(M, v, used, own)
+    v = np.where(used, V * records.factor[:, None], np.inf)
+    ordered = np.sort(v, axis=0)
+    if (bold := _too_sure(v, used, ordered)).any():
+        used = used & ~bold
+        v = np.where(used, v, np.inf)
+        ordered = np.sort(v, axis=0)
+    count = used.sum(axis=0)
+    v = np.maximum(v, _floor(ordered, count, n_trim))
+    typical = np.sqrt(_middle(ordered, count))
+    own = np.minimum(np.sqrt(np.where(used, v, 0.0)) / typical, _MOST_OWN_SPREAD)
+    own = np.where(used, own, 1.0)
+    by_mean = np.sort(np.where(used, M, np.inf), axis=0)
+    votes = _votes(M, V, used, n_trim, by_mean)
+    centre = _middle(by_mean, count)
+    spread = _spread(np.abs(M - centre) / own, used, typical)
     for _ in range(3):
         fade = np.clip((_NONE - np.abs(M - centre) / (spread * own)) / (_NONE - _FULL), 0.0, 1.0) * votes
         weight = order_free_sum(fade)
@@ -126,7 +134,12 @@ def calibrated_poe(
 def outlying(means: ArrayLike, variances: ArrayLike) -> Mask:
     """(n_agents, m) answers that are unusable, or whose mean lies more than 6 robust standard deviations off."""
     M, V, ok = open_door(means, variances)
-    centre, spread = _centre_and_spread(M, V, ok)
+    count = ok.sum(axis=0)
+    centre, typical = (
+        _middle(np.sort(np.where(ok, M, np.inf), axis=0), count),
+        np.sqrt(_middle(np.sort(V, axis=0), count)),
+    )
+    spread = _spread(np.abs(M - centre), ok, typical)
     return np.asarray(~ok | (np.abs(M - centre) > OUTLYING * spread))
 
 
@@ -148,29 +161,38 @@ def is_degraded(means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibrat
     return bool((suspect.sum(axis=0) > n_trim).any())
 
 
-def _too_sure(v: Array, used: Mask) -> Mask:
-    """(n, m) claims that are out of all proportion to the others'."""
-    log_v = np.log(v)
-    centre = _median(log_v, used)
+def _too_sure(v: Array, used: Mask, ordered: Array) -> Mask:
+    """(n, m) claims that are out of all proportion to the others'; ``ordered`` are those in use, sorted."""
+    count = used.sum(axis=0)
+    log_v = np.log(np.where(used, v, 1.0))
+    centre = _middle(np.log(ordered), count)
     spread = np.maximum(_MAD_TO_SD * _median(np.abs(log_v - centre), used), _LEAST_LOG_SPREAD)
-    return np.asarray(log_v < centre - _TOO_LOW * spread)
+    return np.asarray(used & (log_v < centre - _TOO_LOW * spread))
 
 
-def _votes(M: Array, V: Array, used: Mask, n_trim: int) -> Array:
-    """(n, m) votes: 1, less for copies, 0 for those not in use.
+def _votes(M: Array, V: Array, used: Mask, n_trim: int, by_mean: Array) -> Array:
+    """(n, m) votes: 1, less for copies, 0 for those not in use; ``by_mean`` are the means in use, sorted.
 
     Of g copies g - 1 may be echoes of liars, but no more than ``n_trim`` in all: where more answers agree, honest
-    agents do (none has data nearby, say), and all copies keep the larger part of their votes. Copies are found as
-    neighbours in the order of the means.
+    agents do (none has data nearby, say), and all copies keep the larger part of their votes.
     """
-    if n_trim == 0:
-        return used.astype(np.float64)
+    votes = used.astype(np.float64)
+    if n_trim == 0 or len(M) < 2:
+        return votes
+    widest = np.sqrt(np.where(used, V, 0.0).max(axis=0))
+    with np.errstate(invalid="ignore"):  # inf - inf among those not in use
+        close = np.flatnonzero((by_mean[1:] - by_mean[:-1] <= _SAME * widest).any(axis=0))
+    if close.size:
+        votes[:, close] = _shared(M[:, close], V[:, close], used[:, close], n_trim)
+    return votes
+
+
+def _shared(M: Array, V: Array, used: Mask, n_trim: int) -> Array:
+    """The votes at points where some answers may be copies: neighbours in the order of the means."""
     order = np.lexsort((V, M, ~used), axis=0)
     m, v, inside = (np.take_along_axis(a, order, axis=0) for a in (M, np.where(used, V, 1.0), used))
     alike = (m[1:] - m[:-1] <= _SAME * np.sqrt(np.minimum(v[1:], v[:-1]))) & inside[1:]
     alike &= np.abs(v[1:] - v[:-1]) <= _SAME * np.minimum(v[1:], v[:-1])
-    if not alike.any():
-        return used.astype(np.float64)
     start = np.vstack([np.ones_like(alike[:1]), ~alike])
     n, points = start.shape
     group = np.cumsum(start, axis=0) - 1 + n * np.arange(points)
@@ -181,27 +203,23 @@ def _votes(M: Array, V: Array, used: Mask, n_trim: int) -> Array:
     return votes
 
 
-def _floor(v: Array, used: Mask, n_trim: int) -> Array:
+def _floor(ordered: Array, count: NDArray[np.intp], n_trim: int) -> Array:
     """(m,) the variance that ``n_trim`` agents claim to be below, or the median if there are too few agents."""
-    rank = np.minimum(n_trim, (used.sum(axis=0) - 1) // 2)
-    return np.asarray(np.sort(v, axis=0)[rank, np.arange(v.shape[1])])
+    rank = np.minimum(n_trim, (count - 1) // 2)
+    return np.asarray(ordered[rank, np.arange(ordered.shape[1])])
 
 
-def _own_spread(v: Array, used: Mask) -> Array:
-    """(n, m) claimed standard deviations in units of the typical one, cut off above."""
-    typical = _median(np.where(used, v, 0.0), used)
-    return np.asarray(np.minimum(np.sqrt(np.where(used, v, typical) / typical), _MOST_OWN_SPREAD))
-
-
-def _centre_and_spread(M: Array, v: Array, used: Mask, own: Array | float = 1.0) -> tuple[Array, Array]:
-    """(m,) median of the means, and a robust standard deviation of a mean around it, in units of ``own``."""
-    centre = _median(M, used)
-    typical = np.sqrt(_median(np.where(used, v, 0.0), used))
-    return centre, np.maximum(_MAD_TO_SD * _median(np.abs(M - centre) / own, used), _LEAST_SPREAD * typical)
+def _spread(deviation: Array, used: Mask, typical: Array) -> Array:
+    """(m,) robust standard deviation from absolute deviations, not much less than the typical claim."""
+    return np.maximum(_MAD_TO_SD * _median(deviation, used), _LEAST_SPREAD * typical)
 
 
 def _median(values: Array, used: Mask) -> Array:
     """(m,) median over the agents in use, of which there is one at least."""
-    ordered = np.sort(np.where(used, values, np.inf), axis=0)
-    count, points = used.sum(axis=0), np.arange(values.shape[1])
+    return _middle(np.sort(np.where(used, values, np.inf), axis=0), used.sum(axis=0))
+
+
+def _middle(ordered: Array, count: NDArray[np.intp]) -> Array:
+    """(m,) median of the first ``count`` of the sorted values."""
+    points = np.arange(ordered.shape[1])
     return np.asarray(0.5 * ordered[(count - 1) // 2, points] + 0.5 * ordered[count // 2, points])

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections import Counter
 
+import msgspec
 import pytest
 
 from streamgp.demo.plan import Plan
 from streamgp.demo.run import Network, run_embedded
 from streamgp.roles.loop import together
+from streamgp.roles.settings import NetworkSection
 from streamgp.roles.wiring import subscriptions
 from streamgp.wire.clock import ManualClock
 from streamgp.wire.memory import MemoryLog
 from streamgp.wire.records import Forecast, Prediction, Query, StationForecast
 from streamgp.wire.topics import topic_plan
-from tests.flow.networks import DAY_MS, numbers, plan_of, records
+from tests.flow.networks import DAY_MS, numbers, plan_of, quick_settings, records
 
 
 def run_slowly(plan: Plan, *, seed: int) -> MemoryLog:
@@ -122,3 +125,27 @@ def test_a_late_station_gains_from_the_others_from_its_first_question() -> None:
     assert first["cloud_trimmed"]["rmse"] < first["local"]["rmse"]  # type: ignore[operator]
     assert first["chosen"]["rmse"] < first["local"]["rmse"]  # type: ignore[operator]
     assert first["chosen"]["nlpd"] < first["local"]["nlpd"]  # type: ignore[operator]  # its band is no wishful one
+
+
+def test_every_lead_is_corrected_by_errors_of_its_own_in_whatever_order_records_come() -> None:
+    plan, log = plan_of(days=42, settings=quick_settings(horizons=(1, 3))), MemoryLog()
+    result = run_embedded(plan, lambda tally: None, log=log)
+    told = numbers(log, plan.settings.prefix)
+    assert numbers(run_slowly(plan, seed=5), plan.settings.prefix) == told
+    queries = records(log, "streamgp", "queries", Query)
+    leads = Counter(q.target_ms - q.time_ms for q in queries if q.innovation is not None)  # type: ignore[attr-defined]
+    assert leads == {DAY_MS: 6 * 32, 3 * DAY_MS: 6 * 30}
+    forecasts = [f for f in records(log, "streamgp", "forecasts", Forecast) if _day(f) > 36]
+    assert len(forecasts) == 2 * 6 * 5
+    assert all(f.network_mean is not None and f.network_mean != f.mean for f in forecasts)  # type: ignore[attr-defined]
+    assert result.methods["network"]["rmse"] is not None
+
+
+def test_a_network_without_the_layer_chooses_as_the_paper_does() -> None:
+    settings = msgspec.structs.replace(quick_settings(), network=NetworkSection(enabled=False))
+    log = MemoryLog()
+    result = run_embedded(plan_of(days=40, settings=settings), lambda tally: None, log=log)
+    assert "network" not in result.methods
+    assert result.methods["chosen"]["rmse"] is not None
+    choices = {f.choice for f in records(log, "streamgp", "station-forecasts", StationForecast)}  # type: ignore[attr-defined]
+    assert choices == {"eq8"}

@@ -77,21 +77,21 @@ def hierarchical_elbo(Y: list, parts: list, means: list, covs: list, noise: floa
     return float(total)
 
 
-def hierarchical_evidence(Y: list, parts: list, noise: float, *, n_global: int) -> float:
+def hierarchical_evidence(Y: list, parts: list, noises: list, *, n_global: int) -> float:
     """The bound at the best q of full covariance: the density of a Gaussian less the residual trace (2)."""
     marks = [(i, n, q) for i, y in enumerate(Y) for n in range(len(y)) for q in range(y.shape[1])]
     marks = [(i, n, q) for i, n, q in marks if np.isfinite(Y[i][n, q])]
-    C = noise * np.eye(len(marks))
+    C = np.diag([noises[i] for i, _, _ in marks])
     slack = 0.0
     for s, (i, n, q) in enumerate(marks):
         for t, (j, k, p) in enumerate(marks):
             for r, (left, right) in enumerate(zip(parts[i], parts[j], strict=True)):
                 if r < n_global or i == j:
                     C[s, t] += left[3][q] * right[3][p] * (left[1][n] @ left[2] @ right[1][k])
-        slack += sum(b[q] ** 2 * (K[n, n] - A[n] @ K_zz @ A[n]) for K, A, K_zz, b in parts[i])
+        slack += sum(b[q] ** 2 * (K[n, n] - A[n] @ K_zz @ A[n]) for K, A, K_zz, b in parts[i]) / noises[i]
     y = np.array([Y[i][n, q] for i, n, q in marks])
     quadratic = y @ np.linalg.solve(C, y) + np.linalg.slogdet(C)[1] + len(y) * np.log(2 * np.pi)
-    return float(-0.5 * quadratic - 0.5 * slack / noise)
+    return float(-0.5 * quadratic - 0.5 * slack)
 
 
 class DenseCPoE:

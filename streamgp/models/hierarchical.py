@@ -68,6 +68,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     budget
         ``elbo``: a residual gets as many inducing inputs (up to 128, or 4 x ``n_local``) as the bound asks for,
         and not more; ``fixed``: ``n_local`` of them, moved by gradient.
+    noise
+        ``shared``: one noise variance, as the paper's; ``client``: each client has one of its own.
     n_starts, max_iter
         Random starts, and L-BFGS iterations of the best.
 
@@ -75,7 +77,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     ----------
     lower_bound_ : the bound reached, in nats, in working units.
     n_features_in_, n_clients_ : columns of X, clients.
-    noise_variance_ : of y, in squared units of y.
+    noise_variance_ : of y, in squared units of y; of the clients' average logarithm where each has its own.
+    noise_variances_ : (n_clients_,) each client's.
     phi_ : scale of the deviations.
     n_inducing_ : each client's residual inducing inputs.
 
@@ -111,6 +114,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         factors: Factors = "structured",
         optimizer: Literal["lbfgs", "rounds"] = "lbfgs",
         budget: Literal["elbo", "fixed"] = "elbo",
+        noise: Literal["shared", "client"] = "shared",
         n_starts: int = 3,
         max_iter: int = 200,
     ) -> None:
@@ -126,6 +130,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.factors = factors
         self.optimizer = optimizer
         self.budget = budget
+        self.noise = noise
         self.n_starts = n_starts
         self.max_iter = max_iter
 
@@ -237,6 +242,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             raise ValueError(f"optimizer must be lbfgs or rounds, got {self.optimizer!r}")
         if self.budget not in ("elbo", "fixed"):
             raise ValueError(f"budget must be elbo or fixed, got {self.budget!r}")
+        if self.noise not in ("shared", "client"):
+            raise ValueError(f"noise must be shared or client, got {self.noise!r}")
         ranks = dict(zip(LAYERS, (self.rank_global, self.rank_deviation, self.rank_local), strict=True))
         sizes = {"n_outputs": self.n_outputs, "n_global": self.n_global, "n_local": self.n_local}
         for name, value in {
@@ -248,7 +255,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         }.items():
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        return Layout(self.n_outputs, *(ranks[name] if name in self._components else 0 for name in LAYERS))
+        kept = [ranks[name] if name in self._components else 0 for name in LAYERS]
+        return Layout(self.n_outputs, kept[0], kept[1], kept[2], own_noise=self.noise == "client")
 
     def _in_rounds(self, data: dict[str, ClientData], plan: Plan, seed: int) -> Fit:
         """Algorithm 1 with every client in this process."""
@@ -273,7 +281,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self._data = data
         self._laws: dict[int, tuple[bytes, Evidence]] = {}
         self.lower_bound_ = found.value
-        self.noise_variance_ = posteriors[0].scales.noise * self._units.scale**2
+        self.noise_variances_ = np.array([p.scales.noise for p in posteriors]) * self._units.scale**2
+        self.noise_variance_ = float(np.exp(np.mean(np.log(self.noise_variances_))))
         self.phi_ = float(softplus(found.shared["eta_phi"])[0])
         self.n_inducing_ = [len(p.own["inducing"]) for p in posteriors]
 

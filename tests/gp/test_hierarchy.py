@@ -32,6 +32,7 @@ LAYOUTS = {
     "no deviation": (Layout(2, 2, 0, 1), 1),
     "no residual": (Layout(2, 1, 1, 0), 1),
     "no global": (Layout(2, 0, 2, 1), 1),
+    "noise of their own": (Layout(2, 1, 1, 1, own_noise=True), 1),
 }
 
 
@@ -46,6 +47,9 @@ def problem(layout: Layout, d: int, *, seed: int = 0):
     shared = start_shared(np.concatenate(Xs), layout, 4, rng)
     shared["eta_noise"] = softplus_inverse(np.array([0.3]))
     owns = [start_own(X, layout, 3, rng) for X in Xs]
+    for own in owns:
+        if layout.own_noise:
+            own["log_noise"] = rng.standard_normal(1)
     return Xs, Ys, data, shared, owns
 
 
@@ -75,10 +79,11 @@ def test_the_structured_bound_is_the_dense_density_less_the_residual_trace(name:
     Xs, Ys, data, shared, owns = problem(layout, d)
     parts = [hierarchical_parts(shared, o, X, period=layout.n_kernels) for X, o in zip(Xs, owns, strict=True)]
     noise = float(softplus(shared["eta_noise"])[0])
+    noises = [noise * float(np.exp(o["log_noise"][0])) if "log_noise" in o else noise for o in owns]
     prior = log_prior(shared, layout) + sum(log_prior(o, layout) for o in owns)
     ours = total_bound(data, shared, owns, layout, factors="structured", gradient=False).value - prior
     assert ours == pytest.approx(
-        hierarchical_evidence(Ys, parts, noise, n_global=layout.rank_global), rel=FACTORED * 100
+        hierarchical_evidence(Ys, parts, noises, n_global=layout.rank_global), rel=FACTORED * 100
     )
 
 

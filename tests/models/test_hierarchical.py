@@ -222,3 +222,16 @@ def test_rows_that_make_no_sense_are_named(fitted: HierarchicalGP) -> None:
         fitted.predict(3, np.array([[0.0]]))
     with pytest.raises(ValueError, match="features"):
         fitted.predict(0, np.zeros((1, 2)))
+
+
+def test_clients_may_have_noises_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    Xs = [np.linspace(0.0, 10.0, 80)[:, None]] * 2
+    Ys = [np.sin(Xs[0]) + s * rng.standard_normal((80, 1)) for s in (0.05, 0.5)]
+    model = HierarchicalGP(**SMALL, max_iter=60, random_state=0, noise="client").fit(Xs, Ys)
+    np.testing.assert_allclose(np.sqrt(model.noise_variances_), [0.05, 0.5], rtol=0.35)
+    same = HierarchicalGP(**SMALL, max_iter=60, random_state=0).fit(Xs, Ys)
+    assert same.noise_variances_[0] == same.noise_variances_[1] == pytest.approx(same.noise_variance_)
+    assert model.lower_bound_ > same.lower_bound_ + 20.0
+    with pytest.raises(ValueError, match="noise"):
+        HierarchicalGP(**SMALL, noise="none").fit(Xs, Ys)

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from streamgp.experiments.hierarchical import faults
 from streamgp.experiments.hierarchical.scenarios import study
 from streamgp.experiments.registry import Study
 
@@ -11,7 +12,10 @@ _TITLES = {
     "C": "a product of the global and the deviation part on top (41)",
     "D": "residual correlated with the deviation (42)",
 }
-STUDIES = tuple(
-    Study(f"scenario-{s.lower()}", title, run=partial(study, s), aliases=(s.lower(),))  # type: ignore[arg-type]  # a key is a str to mypy
-    for s, title in _TITLES.items()
+STUDIES = (
+    *(
+        Study(f"scenario-{s.lower()}", title, run=partial(study, s), aliases=(s.lower(),))  # type: ignore[arg-type]  # a key is a str to mypy
+        for s, title in _TITLES.items()
+    ),
+    Study("faults", "robot failures told by maximum evidence, beside scikit-learn's SVC (5.1)", run=faults.study),
 )

@@ -35,7 +35,8 @@ class Layout:
     """Which layers there are and how wide: ranks of (34), 0 for a layer that is left out.
 
     ``n_kernels`` global kernels serve the global latents and, scaled by phi, the deviation latents in turn; with
-    ``period``, the turn starts again after so many deviation latents.
+    ``period``, the turn starts again after so many deviation latents. ``own_noise``: each client has a noise variance
+    of its own, the shared one times exp(log_noise).
     """
 
     n_outputs: int
@@ -43,6 +44,7 @@ class Layout:
     rank_deviation: int
     rank_local: int
     period: int = 0
+    own_noise: bool = False
 
     @property
     def turn(self) -> NDArray[np.intp]:
@@ -92,8 +94,14 @@ def scales(shared: Block, own: Block, layout: Layout) -> Scales:
         softplus(shared["eta_lengthscale"]),
         softplus(own["eta_lengthscale"]),
         W,
-        float(softplus(shared["eta_noise"])[0]),
+        noise_of(shared, own),
     )
+
+
+def noise_of(shared: Block, own: Block) -> float:
+    """The client's noise variance."""
+    noise = float(softplus(shared["eta_noise"])[0])
+    return noise * float(np.exp(own["log_noise"][0])) if "log_noise" in own else noise
 
 
 def scales_backward(
@@ -115,11 +123,13 @@ def scales_backward(
         "loadings": G * s_g[:rg],
         "eta_variance": by_s / (2.0 * s_g) * softplus_slope(shared["eta_variance"]),
         "eta_phi": (deviation @ s_g[turn]) / (2.0 * np.sqrt(phi)) * softplus_slope(shared["eta_phi"]),
-        "eta_noise": noise_bar * softplus_slope(shared["eta_noise"]),
+        "eta_noise": noise_bar * softplus_slope(shared["eta_noise"]) * noise_of(shared, own) / noise_of(shared, {}),
     }
     of_own = {
         "deviation_loadings": D * (np.sqrt(phi) * s_g[turn]),
         "local_loadings": K * s_l,
         "eta_variance": local / (2.0 * s_l) * softplus_slope(own["eta_variance"]),
     }
+    if "log_noise" in own:
+        of_own["log_noise"] = np.array([noise_bar * noise_of(shared, own)])
     return of_shared, of_own

@@ -21,6 +21,8 @@ from streamgp.gp.hierarchy.data import ClientData
 from streamgp.gp.hierarchy.layers import design
 
 LOADINGS = ("loadings", "deviation_loadings", "local_loadings")
+#: standard deviation of the prior of log_noise: clients' noises differ by factors, not by magnitudes
+SPREAD_NOISE = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,14 @@ class Total:
 
 
 def log_prior(block: Block, layout: Layout) -> float:
-    """Log density of the loadings' standard normal prior, constants left out; 0 where loadings are held."""
+    """Log density of the loadings' standard normal prior, constants left out; 0 where loadings are held.
+
+    With noises of the clients' own, their logarithms' normal prior as well.
+    """
+    value = -0.5 * float(np.sum((block["log_noise"] / SPREAD_NOISE) ** 2)) if "log_noise" in block else 0.0
     if layout.scalar:
-        return 0.0
-    return -0.5 * sum(float(np.sum(block[name] ** 2)) for name in LOADINGS if name in block)
+        return value
+    return value - 0.5 * sum(float(np.sum(block[name] ** 2)) for name in LOADINGS if name in block)
 
 
 def add_log_prior(gradient: dict[str, Array], block: Block, layout: Layout) -> None:
@@ -45,6 +51,8 @@ def add_log_prior(gradient: dict[str, Array], block: Block, layout: Layout) -> N
     for name in LOADINGS:
         if name in gradient:
             gradient[name] = np.zeros_like(block[name]) if layout.scalar else gradient[name] - block[name]
+    if "log_noise" in block:
+        gradient["log_noise"] = gradient["log_noise"] - block["log_noise"] / SPREAD_NOISE**2
 
 
 def total_bound(

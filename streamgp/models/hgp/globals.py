@@ -55,7 +55,8 @@ class GlobalModel:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """The one that :meth:`plain` told of."""
-        layout = Layout(*(int(v) for v in plain["layout"]))
+        n_outputs, rank_global, rank_deviation, rank_local = (int(v) for v in plain["layout"])
+        layout = Layout(n_outputs, rank_global, rank_deviation, rank_local)
         block = {name: np.array(a, dtype=np.float64) for name, a in plain["block"].items()}
         fresh = first_state(block, layout)
         mean, precision = _numbers(plain["mean"]), _numbers(plain["precision"])

@@ -124,6 +124,8 @@ def newcomer_posterior(q: Shared, *, shared: Block, owns: tuple[Block, ...], lay
         "deviation_loadings": _average_loadings([o["deviation_loadings"] for o in ordered])[:, fastest],
         "local_loadings": _average_loadings(scaled),
     }
+    if layout.own_noise:
+        own["log_noise"] = np.mean([o["log_noise"] for o in ordered], axis=0)
     wide = Layout(Q, layout.rank_global, rd * Q, rl * Q, period=rd)
     cols = columns(wide, len(shared["inducing"]), 1)
     mean, cov = np.zeros(len(cols.layer)), np.eye(len(cols.layer))

@@ -123,7 +123,8 @@ def start_own(X: Array, layout: Layout, m: int, rng: np.random.Generator, *, fix
     lengths = (_reach(LOCAL_SHARE, m, d) if fixed else 10.0 * LOCAL_SHARE) * np.exp(
         JITTER_SHARE * np.linspace(-1.0, 1.0, r)[:, None] * np.ones(d)
     )
-    return {
+    noise = {"log_noise": np.zeros(1)} if layout.own_noise else {}
+    return noise | {
         "inducing": spread_points(X, m, rng),
         "eta_lengthscale": softplus_inverse(lengths * np.sqrt(d)),
         "eta_variance": softplus_inverse(np.full(r, 0.5)),

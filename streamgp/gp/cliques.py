@@ -144,9 +144,7 @@ def psd_root(A: Array) -> tuple[Array, bool]:
     try:
         return safe_cholesky(A, ladder=(0.0,)).L, True
     except NotPositiveDefiniteError:
-        if not np.isfinite(A).all():
-            raise
-        values, vectors = np.linalg.eigh(A)
+        values, vectors = np.linalg.eigh(_finite(A))
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))), False
 
 
@@ -174,25 +172,42 @@ class _Seen:
 
 
 def _see(Q: Array, E: Array | float, eta: Array) -> _Seen:
-    """By the factor of ``I + U' Q U``, U U' = E: nothing is inverted that may be singular."""
+    """By the factor of ``I + U' Q U``, U U' = E: nothing is inverted that may be singular.
+
+    Q is a Schur complement: rounding may leave it negative where nothing is uncertain, by more than the information
+    on it forgives. Then its positive part stands for it, which is what it would be with more digits.
+    """
     width, q = eta.shape
-    if isinstance(E, float):
-        G = Q * E
-        zeta = eta / np.sqrt(E)
-    else:
-        U, triangular = psd_root(E)
-        G = U.T @ (Q @ U)
-        zeta = _pseudo_targets(U, triangular, eta)
-    G.flat[:: width + 1] += 1.0
-    factor = safe_cholesky(G)
+    U, triangular = (None, True) if isinstance(E, float) else psd_root(E)
+    zeta = eta / np.sqrt(E) if U is None else _pseudo_targets(U, triangular, eta)
+    try:
+        factor = safe_cholesky(_plus_one(Q, E, U), ladder=(0.0,))
+    except NotPositiveDefiniteError:
+        values, vectors = np.linalg.eigh(_finite(Q))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        half_root = root.T * np.sqrt(E) if U is None else root.T @ U
+        factor = safe_cholesky(half_root.T @ half_root + np.eye(width))
     half = solve_lower(factor.L, zeta)
     log_z = 0.5 * (float(np.sum(zeta * zeta)) - float(np.sum(half * half)) - q * factor.log_det())
-    if isinstance(E, float):
-        root = np.sqrt(E)
-        nu = root * solve_upper(factor.L, half)
-        return _Seen(root * factor.inverse_root(), nu, log_z, None, True, factor.L, zeta, half)
+    if U is None:
+        scale = np.sqrt(E)
+        nu = scale * solve_upper(factor.L, half)
+        return _Seen(scale * factor.inverse_root(), nu, log_z, None, True, factor.L, zeta, half)
     Y = solve_lower(factor.L, U.T)
     return _Seen(Y, Y.T @ half, log_z, U, triangular, factor.L, zeta, half)
+
+
+def _plus_one(Q: Array, E: Array | float, U: Array | None) -> Array:
+    """``I + U' Q U``."""
+    G = np.asarray(Q * E if U is None else U.T @ (Q @ U))
+    G.flat[:: len(G) + 1] += 1.0
+    return G
+
+
+def _finite(A: Array) -> Array:
+    if not np.isfinite(A).all():
+        raise NotPositiveDefiniteError("the matrix holds a NaN or an infinity")
+    return A
 
 
 def eliminate(K: Array, info: Info, n_s: int) -> Elimination:

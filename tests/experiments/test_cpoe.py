@@ -25,4 +25,7 @@ def test_kl_falls_with_correlation_and_all_methods_answer():
 
 
 def test_the_registry_knows_the_studies():
-    assert {s.name for s in studies("cpoe")} == {"predecessors", "grid", "small"}
+    assert {s.name for s in studies("cpoe")} == {
+        *("predecessors", "grid", "small", "large", "elecdemand"),
+        *("line", "accuracy", "deterministic", "stochastic"),
+    }

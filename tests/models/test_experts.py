@@ -185,3 +185,22 @@ def test_smooth_kernel_with_little_noise_stays_sound():
     mean, std = model.predict(X + 0.001, return_std=True)
     assert np.all(std > 0)
     assert np.abs(mean - np.sin(6 * (X[:, 0] + 0.001))).max() < 1e-4
+
+
+@pytest.mark.parametrize("predecessors", ["clique", "nearest", "completed"])
+@pytest.mark.parametrize("sparsity", [0.5, 1.0])
+def test_matrices_whose_small_eigenvalues_are_rounding_still_give_the_gp(predecessors, sparsity):
+    """A smooth kernel on many near inputs: separators are as good as singular, beliefs stay those of the full GP."""
+    kernel = ConstantKernel(0.2) * RBF(0.125) + ConstantKernel(1.1) * RBF(0.5)
+    rng = np.random.default_rng(6)
+    X, Xs = rng.uniform(size=(500, 2)), rng.uniform(size=(80, 2))
+    y = np.sin(5 * X.sum(axis=1)) + 0.1 * rng.standard_normal(500)
+    full, std = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(X, y).predict(Xs, return_std=True)
+    for C in (3, 5):
+        settings = {"correlation": C, "optimizer": None, "random_state": 0, "sparsity": sparsity}
+        model = CPoERegressor(kernel, 0.01, n_experts=16, predecessors=predecessors, **settings).fit(X, y)
+        mean, got = model.predict(Xs, return_std=True, latent=True)
+        assert np.sqrt(np.mean((mean - full) ** 2)) < 0.03
+        assert 0.6 < np.median(got / std) < 1.6
+        model.partial_fit(Xs, np.sin(5 * Xs.sum(axis=1)))
+        assert np.abs(model.predict(Xs) - np.sin(5 * Xs.sum(axis=1))).max() < 0.2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamgp.experiments.cpoe import small_sets, synthetic
+from streamgp.experiments.cpoe import convergence, elecdemand, larger_sets, small_sets, synthetic, tradeoff
 from streamgp.experiments.registry import Study
 
 STUDIES = (
@@ -18,4 +18,15 @@ STUDIES = (
         small_sets.run,
         ("table2", "table8", "table9", "table10", "table11", "table12"),
     ),
+    Study(
+        "large",
+        "four larger sets, stochastic hyperparameters (Tables 7 and 13-17)",
+        larger_sets.run,
+        ("table7", "table13", "table14", "table15", "table16", "table17"),
+    ),
+    Study("elecdemand", "a year of demand, kernel of four parts with priors (Table 3b)", elecdemand.run, ("table3b",)),
+    Study("line", "the methods on a line (Fig. 2)", tradeoff.line, ("fig2",)),
+    Study("accuracy", "accuracy against time at fixed hyperparameters (Fig. 9)", tradeoff.accuracy, ("fig9",)),
+    Study("deterministic", "convergence of hyperparameters by C (Fig. 11)", convergence.deterministic, ("fig11",)),
+    Study("stochastic", "stochastic against deterministic optimisation (Fig. 12)", convergence.stochastic, ("fig12",)),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.stats import norm
 
@@ -15,15 +17,28 @@ def kl_to(full: Belief, other: Belief) -> float:
     return float(np.mean(0.5 * (np.log(w / v) + v / w + (full.mean - other.mean) ** 2 / w - 1.0)))
 
 
-def scores(full: Belief, other: Belief, truth: Array) -> dict[str, float]:
-    """All of them, for y where not said otherwise."""
+def with_noise(belief: Belief) -> Belief:
+    """The prediction of y."""
+    return replace(belief, variance=belief.variance + belief.noise)
+
+
+def scores(full: Belief | None, other: Belief, truth: Array) -> dict[str, float]:
+    """All of them, for y where not said otherwise; those against the full GP where there is one.
+
+    ``kl`` is of the latent function, ``kl of y`` of predictions with noise, each with its own (as in the paper).
+    """
     sigma = np.sqrt(other.variance + other.noise)
     error = truth - other.mean
     z = error / sigma
     crps = sigma * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi))
-    return {
-        "kl": kl_to(full, other),
-        "err": float(np.sqrt(np.mean((full.mean - other.mean) ** 2))),
+    against = {}
+    if full is not None:
+        against = {
+            "kl": kl_to(full, other),
+            "kl of y": kl_to(with_noise(full), with_noise(other)),
+            "err": float(np.sqrt(np.mean((full.mean - other.mean) ** 2))),
+        }
+    return against | {
         "crps": float(np.mean(crps)),
         "rmse": float(np.sqrt(np.mean(error**2))),
         "abse": float(np.mean(np.abs(error))),

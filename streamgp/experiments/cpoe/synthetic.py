@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -30,7 +31,11 @@ Found = dict[tuple[str, str, str], list[float]]
 
 def draw(n: int, d: int, *, J: int, length: float, rng: np.random.Generator, seed: int) -> Problem:
     """n + 500 rows of a squared exponential GP on the unit cube; the last 500 test."""
-    kernel = ConstantKernel(1.0) * RBF(length)
+    return draw_from(ConstantKernel(1.0) * RBF(length), n, d, J=J, rng=rng, seed=seed)
+
+
+def draw_from(kernel: Any, n: int, d: int, *, J: int, rng: np.random.Generator, seed: int) -> Problem:
+    """n + 500 rows of a GP on the unit cube; the last 500 test."""
     X = rng.uniform(size=(n + 500, d))
     f = safe_cholesky(kernel(X)).L @ rng.standard_normal(len(X))
     y = f + np.sqrt(NOISE) * rng.standard_normal(len(X))

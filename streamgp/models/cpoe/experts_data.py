@@ -16,11 +16,26 @@ from streamgp.models.cpoe.graph import Clique
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Hyperparameters: kernel, variance s of an observation (white noise included), line of Table 5."""
+    """Hyperparameters: kernel, variance s of an observation (white noise included), line of Table 5.
+
+    ``jitter`` is the noise that inducing values are seen through, relative to their prior variance.
+    """
 
     kernel: CompiledKernel
     noise: float
     approximation: Approximation
+    jitter: float = 0.0
+
+    def prior(self, A: Array) -> Array:
+        """(n, n) prior covariance of the inducing values at A (n, d)."""
+        K = self.kernel(A, A)
+        if self.jitter > 0.0:
+            K.flat[:: len(K) + 1] *= 1.0 + self.jitter
+        return K
+
+    def variance(self, A: Array) -> Array:
+        """(n,) its diagonal."""
+        return self.kernel.variance(A) * (1.0 + self.jitter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from streamgp.gp.cliques import Belief, Info, settle
 from streamgp.gp.gaussian import Array
 from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.projections import pull_back
+from streamgp.models.cpoe.conditioning import steadied
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.tree import Own, downward, separator_belief, upward
@@ -42,7 +43,10 @@ class Accumulator:
 
     def prior(self, A: Array, K_weight: Array) -> None:
         """Add ``sum K_weight dK_aa / d theta`` at inducing inputs A."""
-        self.theta += self.model.kernel.gradient_dot(A, A, K_weight)
+        kernel, jitter = self.model.kernel, self.model.jitter
+        self.theta += kernel.gradient_dot(A, A, K_weight)
+        if jitter > 0.0:
+            self.theta += kernel.diag_gradient_dot(A, jitter * np.diagonal(K_weight), nugget=False)
 
     def clique(self, clique: Clique, K: Array, own: Own, belief: Belief, outer: Belief) -> None:
         """Add one clique: ``log N(a; 0, K)``, less its separator's, plus its rows' likelihood."""
@@ -91,6 +95,7 @@ def tree_evidence(
     keep_bytes: float = 2e9,
 ) -> tuple[float, Array]:
     """Evidence (8) and its gradient with respect to theta and log noise_variance, (p + 1,)."""
+    model = steadied(model, experts, cliques)
     messages, kept = upward(model, experts, cliques, keep_bytes=keep_bytes)
     total = Accumulator(model, experts, tree=True)
 

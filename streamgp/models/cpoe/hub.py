@@ -77,7 +77,7 @@ class Hub:
         k = model.kernel(x, self.Z[:n])[0]
         A, alpha = self.belief.matrix, self.belief.alpha
         Ak = A[:n, :n] @ k
-        d = s + max(float(model.kernel.variance(x)[0]) - float(k @ Ak), 0.0)
+        d = s + max(float(model.variance(x)[0]) - float(k @ Ak), 0.0)
         r = y - k @ alpha[:n]
         w = np.append(-Ak, 1.0)
         A[: n + 1, : n + 1] += np.multiply.outer(w / d, w)

@@ -9,6 +9,7 @@ from typing_extensions import Self
 
 from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
+from streamgp.models.cpoe.conditioning import is_sound, steadied, with_jitter
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.graph import Clique, parent_of, parts_of
 from streamgp.models.cpoe.layout import Layout
@@ -72,6 +73,7 @@ class Learner:
 
     def restream(self, cliques: list[Clique]) -> Stream:
         """Messages and beliefs from nothing."""
+        self.model = steadied(self.model, self.data, cliques)
         keep_all = self.options.max_experts is not None
         self.stream = Stream(self.model, self.data, cliques, capacity=self._room(cliques[-1]), keep_all=keep_all)
         return self.stream
@@ -138,6 +140,9 @@ class Learner:
         if parent is None:
             self.stream = None
             return
+        if self.model.jitter == 0.0 and not is_sound(self.model, self.data, self.stream.cliques[-1]):
+            self.model = with_jitter(self.model)
+            self.restream(self.stream.cliques)
         self.stream.open(Clique(tuple(sorted(pi)), (j,), parent), capacity=self.capacity)
         most = self.options.max_experts
         while most is not None and len(self.pi) > most:

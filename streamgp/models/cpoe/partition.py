@@ -98,11 +98,14 @@ class CliqueRule:
             d = distance[members]
             total = d.sum(axis=1) - d.max(axis=1)
             row = int(np.argmin(total))
-            chosen = np.delete(members[row], int(np.argmax(d[row])))
+            chosen = np.unique(np.delete(members[row], int(np.argmax(d[row]))))
         return [int(i) for i in chosen[np.argsort(distance[chosen], kind="stable")]]
 
     def add(self, centre: Array, pi: Sequence[int]) -> None:
-        """Tell the cell that came next, with the pi that it has."""
+        """Tell the cell that came next, with the pi that it has.
+
+        Of a larger clique than C the nearest C - 1 are remembered; a smaller one counts its own cell twice.
+        """
         j, C = self._cells, self.correlation
         if j == len(self._centres):
             grown = np.zeros((max(64, 2 * j), len(centre)))
@@ -114,7 +117,11 @@ class CliqueRule:
             return
         if self._cliques == len(self._members):
             self._members = np.concatenate([self._members, np.zeros_like(self._members)])
-        self._members[self._cliques] = np.arange(C) if j + 1 == C else [*sorted(pi), j]
+        near = sorted(pi)
+        if len(near) >= C:
+            distance = np.sum((self._centres[near] - centre) ** 2, axis=1)
+            near = sorted(near[int(i)] for i in np.argsort(distance, kind="stable")[: C - 1])
+        self._members[self._cliques] = [*near, *[j] * (C - len(near))]
         self._cliques += 1
 
 

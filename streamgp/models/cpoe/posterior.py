@@ -12,6 +12,7 @@ import numpy as np
 from streamgp.gp.cliques import Belief, Info, settle
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe import sparse
+from streamgp.models.cpoe.conditioning import steadied
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.tree import Messages, Own, downward, prepare, told, upward
@@ -59,7 +60,7 @@ class Posterior:
     """
 
     def __init__(self, model: Model, experts: Experts, parts: Sequence[Clique], is_tree: bool) -> None:
-        self.model = model
+        self.model = steadied(model, experts, parts)
         self.experts = experts
         self.is_tree = is_tree
         self.regions = list(parts)
@@ -71,11 +72,11 @@ class Posterior:
             self._pass_messages()
         else:
             symbolic = sparse.pattern(len(experts.A), self.regions)
-            solution = sparse.solve(model, experts, self.regions, symbolic)
+            solution = sparse.solve(self.model, experts, self.regions, symbolic)
             self.log_evidence = solution.log_evidence
             self.room = np.inf
             sparse.visit_regions(
-                model,
+                self.model,
                 experts,
                 self.regions,
                 solution,

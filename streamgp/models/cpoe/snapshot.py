@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ def engine_state(engine: Engine) -> State:
         "iterations": engine.n_iterations,
         "kernel": kernel_to_text(engine.hyper.kernel.source),
         "theta": engine.hyper.kernel.theta,
+        "jitter": learner.model.jitter,
         "noise_variance": engine.hyper.noise_variance,
         "X": _join(data.X),
         "y": _join(data.y),
@@ -147,7 +149,7 @@ def _engine(state: State) -> tuple[Engine | None, dict[str, Any]]:
         Lam, eta, log = state["past"]
         past = Past(np.array(Lam), np.array(eta), float(log))
     data = Experts(X, y, list(X) if exact else _cut(state["A"]), exact, past)
-    model = engine.hyper.model(X[-1])
+    model = replace(engine.hyper.model(X[-1]), jitter=float(state.get("jitter", 0.0)))
     learner = Learner(
         options,
         model,

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.blocks import BlockCholesky, SelectedInverse, Symbolic, analyse
 from streamgp.gp.cliques import Belief
 from streamgp.gp.gaussian import Array
-from streamgp.gp.linalg import solve_lower, solve_upper, steady_cholesky
+from streamgp.gp.linalg import safe_cholesky, solve_lower, solve_upper, steady_cholesky
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.tree import Own, own_information
@@ -42,7 +43,7 @@ def solve(model: Model, experts: Experts, regions: Sequence[Clique], symbolic: S
     for region in regions:
         A = experts.inducing(region)
         n_s = experts.separator_size(region)
-        K = model.kernel(A, A)
+        K = model.prior(A)
         own = own_information(model, experts, region, K)
         Lam, eta = own.info.dense(n_s)
         L = steady_cholesky(K).L
@@ -85,12 +86,26 @@ def visit_regions(
     inverse = solution.factor.selected_inverse()
     for c, region in enumerate(regions):
         A = experts.inducing(region)
-        K = model.kernel(A, A)
+        K = model.prior(A)
         n_s = experts.separator_size(region)
         own = own_information(model, experts, region, K)
         belief = region_belief(K, inverse, solution.mean, region.members)
         outer = region_belief(K[:n_s, :n_s], inverse, solution.mean, region.separator)
         visit(c, K, own, belief, outer)
+
+
+def _explained(whitened: Array) -> Array:
+    """``I`` less the posterior covariance in the prior's units, which rounding must not leave negative.
+
+    It may exceed the prior: what a region's experts have in common under this graph is not all of their kernel matrix.
+    """
+    one = np.eye(len(whitened))
+    try:
+        safe_cholesky(whitened + 1e-12 * one, ladder=(0.0,))
+    except NotPositiveDefiniteError:
+        values, vectors = np.linalg.eigh(whitened)
+        return np.asarray(one - (vectors * np.maximum(values, 0.0)) @ vectors.T)
+    return np.asarray(one - whitened)
 
 
 def region_belief(K: Array, inverse: SelectedInverse, mean: Sequence[Array], members: tuple[int, ...]) -> Belief:
@@ -99,7 +114,7 @@ def region_belief(K: Array, inverse: SelectedInverse, mean: Sequence[Array], mem
         return Belief(np.zeros((0, 0)), np.zeros((0, mean[0].shape[1])))
     L = steady_cholesky(K).L
     whitened = solve_lower(L, solve_lower(L, inverse.dense(members)).T)
-    inner = np.eye(len(K)) - 0.5 * (whitened + whitened.T)
+    inner = _explained(0.5 * (whitened + whitened.T))
     A = solve_upper(L, solve_upper(L, inner).T)
     mu = np.concatenate([mean[e] for e in members])
     return Belief(0.5 * (A + A.T), solve_upper(L, solve_lower(L, mu)), rooted=False)

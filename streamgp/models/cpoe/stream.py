@@ -194,7 +194,7 @@ class Stream:
         self._turn(old, parent, c)
         Z = self.experts.inducing(clique)
         n_s = self.experts.separator_size(clique)
-        K = self.model.kernel(Z, Z)
+        K = self.model.prior(Z)
         q = self.experts.n_outputs
         belief = Belief(np.zeros((0, 0)), np.zeros((0, q)), rooted=False)
         if n_s > 0:
@@ -384,4 +384,4 @@ def _shifted(clique: Clique) -> Clique:
 
 def _covariance(stream: Stream, c: int) -> Array:
     A = stream.experts.inducing(stream.cliques[c])
-    return stream.model.kernel(A, A)
+    return stream.model.prior(A)

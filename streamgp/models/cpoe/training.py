@@ -15,6 +15,7 @@ from streamgp.gp.gaussian import Array
 from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.projections import Approximation
 from streamgp.models.cpoe import sparse
+from streamgp.models.cpoe.conditioning import steadied
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.gradient import Accumulator, nugget, tree_evidence
 from streamgp.models.cpoe.graph import Clique
@@ -60,7 +61,7 @@ def graph_evidence(experts: Experts, parts: Sequence[Clique], is_tree: bool) -> 
     symbolic = sparse.pattern(len(experts.A), parts)
 
     def evaluate(h: Hyper) -> tuple[float, Array]:
-        model = h.model(experts.X[0])
+        model = steadied(h.model(experts.X[0]), experts, parts)
         solution = sparse.solve(model, experts, parts, symbolic)
         total = Accumulator(model, experts, tree=False)
         sparse.visit_regions(

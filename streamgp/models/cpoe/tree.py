@@ -107,7 +107,7 @@ Kept = dict[int, tuple[Array, Own]]
 def prepare(model: Model, experts: Experts, clique: Clique) -> tuple[Array, Own]:
     """A clique's prior covariance and its own rows' information."""
     A = experts.inducing(clique)
-    K = model.kernel(A, A)
+    K = model.prior(A)
     return K, own_information(model, experts, clique, K)
 
 

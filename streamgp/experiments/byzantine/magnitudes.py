@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamgp.experiments.byzantine.liars import draw_liars, lie
 from streamgp.experiments.byzantine.network import DEFAULT_NEIGHBORS
-from streamgp.experiments.byzantine.robots import AGENTS, LIARS, SARCOS_NOTE, largest, load, tune
+from streamgp.experiments.byzantine.robots import AGENTS, LIARS, SARCOS_NOTE, at_hand, largest, tune
 from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
 from streamgp.experiments.byzantine.verdicts import ordering
 from streamgp.experiments.registry import Progress
@@ -28,8 +28,10 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
             "The paper gives box plots without numbers.",
         ],
     )
-    for name, size in SIZES.items():
-        robot, warm = load(name, seed=seed)
+    robots, left_out = at_hand(SIZES, seed=seed)
+    notes += left_out
+    for name, (robot, warm) in robots.items():
+        size = SIZES[name]
         n_train = largest(robot, size)
         notes += [SARCOS_NOTE.format(n_train=n_train, paper=size)] if name == "sarcos" else []
         for k in (1, DEFAULT_NEIGHBORS):
@@ -53,7 +55,7 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
                     for method, result in zip(METHODS, fused, strict=True):
                         trials.add(_setting(name, size_of_lie, k), method, mse(result.mean, answers.truth))
     panels: list[Panel] = []
-    for name in SIZES:
+    for name in robots:
         curves = {
             f"{m}, k={k}": trials.curve([_setting(name, a, k) for a in MAGNITUDES], m)
             for k in (1, DEFAULT_NEIGHBORS)
@@ -61,7 +63,7 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
         }
         panels.append((f"Fig. 7, {name}", "magnitude of the attack", MAGNITUDES, curves))
     draw(out / "magnitudes.png", panels, log_x=True)
-    settings = [_setting(name, a, k) for name in SIZES for k in (1, DEFAULT_NEIGHBORS) for a in MAGNITUDES]
+    settings = [_setting(name, a, k) for name in robots for k in (1, DEFAULT_NEIGHBORS) for a in MAGNITUDES]
     return Report(trials.rows(), [*ordering(trials, settings), *notes])
 
 

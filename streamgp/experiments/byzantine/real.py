@@ -14,8 +14,8 @@ from streamgp.experiments.byzantine.robots import (
     SARCOS_NOTE,
     TEST_POINTS,
     Robot,
+    at_hand,
     largest,
-    load,
     tune,
 )
 from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
@@ -50,8 +50,10 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
         "times the local variance is at most sigma, and Gamma above 1.17 sigma. 'fused' therefore uses (9) with "
         f"constants estimated from each agent's last {_PAST_POINTS} answers of known truth; 'fused eq8' uses (8).",
     ]
-    for name, sizes in SIZES.items():
-        robot, warm = load(name, seed=seed)
+    robots, left_out = at_hand(SIZES, seed=seed)
+    notes += left_out
+    for name, (robot, warm) in robots.items():
+        sizes = SIZES[name]
         top = largest(robot, sizes[-1])
         ours = [n * top // sizes[-1] // AGENTS * AGENTS for n in sizes]
         notes += [SARCOS_NOTE.format(n_train=ours, paper=list(sizes))] if name == "sarcos" else []
@@ -63,9 +65,9 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
                     _once(trials, robot, n_train, _setting(name, stated, k), prior, k, seed, rng)
             for method, values in PAPER[name].items():
                 paper.update({(_setting(name, n, k), method): v for n, v in zip(sizes, values, strict=True)})
-    _draw(trials, out / "real.png")
+    _draw(trials, tuple(robots), out / "real.png")
     rows = trials.rows(paper)
-    settings = [_setting(name, n, k) for name, sizes in SIZES.items() for k in (1, DEFAULT_NEIGHBORS) for n in sizes]
+    settings = [_setting(name, n, k) for name in robots for k in (1, DEFAULT_NEIGHBORS) for n in SIZES[name]]
     verdict = beside_the_paper(rows, shown="sarcos"), *ordering(trials, settings, trimmed="cloud")
     return Report(rows, [*verdict, *notes])
 
@@ -109,9 +111,10 @@ def _setting(name: str, n_train: int, k: int) -> str:
     return f"{name} n_s={n_train} k={k}"
 
 
-def _draw(trials: Trials, path: Path) -> None:
+def _draw(trials: Trials, names: tuple[str, ...], path: Path) -> None:
     panels: list[Panel] = []
-    for name, sizes in SIZES.items():
+    for name in names:
+        sizes = SIZES[name]
         curves = {
             f"{m}, k={k}": trials.curve([_setting(name, n, k) for n in sizes], m, metric="variance")
             for k in (1, DEFAULT_NEIGHBORS)

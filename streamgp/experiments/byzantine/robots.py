@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
+from streamgp.errors import DatasetError
 from streamgp.experiments.byzantine.network import Prior, fit_prior, local_answers
 from streamgp.experiments.byzantine.toy import Answers
 from streamgp.experiments.byzantine.tuning import Network, best_prior
@@ -79,6 +81,27 @@ def load(name: str, *, seed: int) -> tuple[Robot, Robot]:
     apart = min(4_000, len(y) // 4)
     warm, rest = order[:apart], order[apart:]
     return Robot(name, Z[rest], y[rest]), Robot(name, Z[warm], y[warm])
+
+
+def at_hand(names: Iterable[str], *, seed: int) -> tuple[dict[str, tuple[Robot, Robot]], list[str]]:
+    """:func:`load` of those data sets whose files are there, by name, and a note for each that is left out.
+
+    Raises
+    ------
+    DatasetError
+        If none is there.
+    """
+    found: dict[str, tuple[Robot, Robot]] = {}
+    notes, missing = [], None
+    for name in names:
+        try:
+            found[name] = load(name, seed=seed)
+        except DatasetError as error:
+            missing = error
+            notes.append(f"{name} is left out: {error}.")
+    if missing is not None and not found:
+        raise missing
+    return found, notes
 
 
 def largest(robot: Robot, wanted: int) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamgp.errors import DatasetError
+from streamgp.experiments.byzantine import robots
 from streamgp.experiments.byzantine.replay import play, send
 from streamgp.experiments.byzantine.stations import Stream, german_pm10, irish_wind, station_stream
 from streamgp.experiments.byzantine.trials import Trials
 from streamgp.experiments.byzantine.verdicts import beside_the_paper, ordering
 from streamgp.experiments.registry import no_progress
 from streamgp.experiments.results import Row
+from streamgp.experiments.tables import Table
 from streamgp.fusion import trimmed_poe
 
 
@@ -98,3 +101,22 @@ def test_real_stations_answer_each_other() -> None:
     assert (found.variances > 0).all()
     daily, names = german_pm10()
     assert daily.shape[1] == len(names) == 20
+
+
+def test_a_robot_whose_file_is_missing_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+
+    def table(name: str) -> Table:
+        if name != "kin40k":
+            raise DatasetError(f"{name}.csv.gz is not in here")
+        return Table(rows[:, :2], rows[:, 2], ("a", "b"))
+
+    monkeypatch.setattr(robots, "table", table)
+    found, notes = robots.at_hand(("sarcos", "kin40k"), seed=0)
+    assert list(found) == ["kin40k"]
+    assert notes == ["sarcos is left out: sarcos.csv.gz is not in here."]
+    study, warm = found["kin40k"]
+    assert (len(study.y), len(warm.y)) == (300, 100)
+    assert robots.largest(study, 9_000) == 0
+    with pytest.raises(DatasetError):
+        robots.at_hand(("sarcos",), seed=0)

@@ -14,7 +14,7 @@ from streamgp.errors import StreamGPError
 from streamgp.roles.health import Health, HealthServer
 from streamgp.roles.identity import make_gate, signs
 from streamgp.roles.kept import Kept, KeptRole, Place
-from streamgp.roles.loop import END_S, ending_within, stopping
+from streamgp.roles.loop import ending_within, stopping
 from streamgp.roles.settings import Settings
 from streamgp.roles.stores import make_store
 from streamgp.roles.training_rows import Ends, Until
@@ -91,7 +91,7 @@ def work(
     clock, log = SystemClock(), KafkaLog(needs_broker(settings), settings.kafka)
     try:
         gate = make_gate(settings, signed_as or place.role, clock)
-        with stopping() as told, ending_within(END_S, told):
+        with stopping() as told, ending_within(keep.end_within_s, told):
             wanted = {*written_topics(kind, settings), *(s.topic for s in place.reads)}
             preflight(log, wanted, command=create_command(settings), stop=told)
             if told.is_set():  # while the broker was waited for

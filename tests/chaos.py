@@ -53,6 +53,7 @@ deadline_s = 5.0
 [keep]
 commit_interval_s = 0.2
 snapshot_every_s = 3.0
+end_within_s = 60.0
 """
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from streamgp.errors import DecodeError, SettingsError, StreamGPError
 from streamgp.models.hgp.globals import GlobalModel
-from streamgp.roles.training_records import settings_of, state_of, units_from
+from streamgp.roles.training_records import believable, units_from
 from streamgp.wire.records import GlobalState
 
 
@@ -18,20 +17,8 @@ def global_model(record: GlobalState) -> GlobalModel | None:
     """
     if record.steps == 0:
         return None
-    state = state_of(record)
-    try:
-        settings = settings_of(record)
-        plan = settings.plan()
-        size = plan.layout.rank_global * len(state.block["inducing"])
-        if state.mean.shape != (size,) or state.precision.shape != (size, size):
-            raise DecodeError(f"q(u_g) has shape {state.precision.shape}, not {(size, size)}", "arrays.q.precision")
-        if state.block["inducing"].shape[1] != len(settings.low):
-            raise DecodeError("inducing inputs and units have other columns", "arrays.block.inducing")
-        state.q.divergence()  # raises where the precision is none
-    except DecodeError:
-        raise
-    except (SettingsError, StreamGPError, KeyError, IndexError, ValueError) as error:
-        raise DecodeError(str(error), "arrays") from error
+    settings, state = believable(record)
+    plan = settings.plan()
     return GlobalModel(
         record.run,
         record.round,

@@ -24,8 +24,8 @@ FLUSH_S, LAST_FLUSH_S = 0.5, 1.0
 POLL_S = 0.25
 #: shortest wait after a step in which nothing was done, however much the role would like to go on
 IDLE_S = 0.02
-#: how long a process that was told to stop may take, and its exit code if it takes longer
-END_S, CUT_OFF = 4.5, 9
+#: exit code of a process that was told to stop and took too long
+CUT_OFF = 9
 
 
 class Role(Protocol):

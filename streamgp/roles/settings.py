@@ -135,6 +135,9 @@ class KeepSettings(_Section, frozen=True, kw_only=True):
     """Seconds between snapshots while anything changes."""
     snapshot_busy_s: float = 5.0
     """Or after so many seconds of work: about what a restart after a crash has to do again."""
+    end_within_s: float = 4.5
+    """Who is told to stop and has not ended after so long is cut off (exit code 9): the successor does again what was
+    not committed. Raise it where the machine is busy and the supervisor patient."""
 
 
 class SigningSettings(_Section, frozen=True, kw_only=True):
@@ -324,8 +327,8 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (settings.signing.max_delay_s <= 0, "signing.max_delay_s must be positive"),
         (settings.keep.commit_interval_s < 0, "keep.commit_interval_s must not be negative"),
         (
-            min(settings.keep.snapshot_every_s, settings.keep.snapshot_busy_s) <= 0,
-            "keep: the time between snapshots must be positive",
+            min(settings.keep.snapshot_every_s, settings.keep.snapshot_busy_s, settings.keep.end_within_s) <= 0,
+            "keep: the time between snapshots, and the time to end, must be positive",
         ),
         (settings.scorer.keep < 2, "scorer.keep must be at least 2"),
     ]

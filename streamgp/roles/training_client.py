@@ -16,8 +16,8 @@ from streamgp.gp.hierarchy.layers import design
 from streamgp.models.hgp.client import client_step
 from streamgp.models.hgp.posterior import ClientPosterior, client_posterior
 from streamgp.models.hgp.rounds import client_start
-from streamgp.roles.plain import records_in, records_out, restoring
-from streamgp.roles.training_records import flat, settings_of, state_of, units_from
+from streamgp.roles.plain import message_in, message_out, records_in, records_out, restoring
+from streamgp.roles.training_records import believable, flat, settings_of, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings
 from streamgp.roles.training_state import noise_of, saved_in, saved_out
 from streamgp.roles.training_store import MemoryStore, Saved, Store
@@ -107,6 +107,8 @@ class TrainingClient:
         self.ignored: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self._newest: GlobalState | None = None
+        self._good: GlobalState | None = None  # the last that could be answered
+        self._origin: Message | None = None
         self._answered: int | None = None
         self._seen, self._fresh_round = 0, 0
         self._letters: list[Outgoing] = []
@@ -130,19 +132,10 @@ class TrainingClient:
                 continue
             try:
                 record = decode(message.value, GlobalState)
-                state_of(record), settings_of(record)
-                self._newest = record
+                believable(record)
+                self._newest, self._origin = record, message
             except DecodeError as error:
-                self.ignored["unreadable"] += 1
-                self.counts["refused: unreadable"] += 1
-                letter = dead_letter(
-                    message,
-                    topic=f"{self.prefix}.{DEAD_LETTER}",
-                    key=self.name,
-                    reason=error.reason,
-                    field=error.field,
-                )
-                self._letters.append(letter)
+                self._refuse(message, error.reason, error.field)
         if rest:
             self.rows.feed(rest)
 
@@ -156,11 +149,26 @@ class TrainingClient:
         if self.finished or self._answered == record.round:
             return out
         if self.saved is None or self.saved.round != record.round:
-            self.saved = self._answer(record)
+            try:
+                self.saved = self._answer(record)
+            except Exception as error:  # whatever a model raises, one record must not stop the station
+                log.warning("%s: no answer to round %d: %s", self.name, record.round, error)
+                if self._origin is not None:
+                    self._refuse(self._origin, f"no answer: {type(error).__name__}", "arrays")
+                self._newest, out = self._good, [*out, *self._letters]
+                self._letters = []
+                return out
             self.store.save(self.saved)
+        self._good = record
         self._answered = record.round
         self.counts["answered"] += 1
         return [*out, Outgoing(f"{self.prefix}.updates", self.name, self.saved.update)]
+
+    def _refuse(self, message: Message, reason: str, field: str) -> None:
+        self.ignored["unreadable"] += 1
+        self.counts["refused: unreadable"] += 1
+        topic = f"{self.prefix}.{DEAD_LETTER}"
+        self._letters.append(dead_letter(message, topic=topic, key=self.name, reason=reason, field=field))
 
     def wake_s(self, now_s: float) -> float | None:
         return None
@@ -192,7 +200,8 @@ class TrainingClient:
             "run": self.run,
             "rows": self.rows.state(),
             "saved": saved_out(self.saved),
-            "newest": None if self._newest is None else records_out([self._newest])[0],
+            "newest": [None if r is None else records_out([r])[0] for r in (self._newest, self._good)],
+            "origin": None if self._origin is None else message_out(self._origin),
             "flow": [self.finished, self._answered, self._seen, self._fresh_round, self._ready, self._newest_ms],
             "secret": self._secret,
             "counts": [dict(self.ignored), dict(self.counts)],
@@ -211,7 +220,9 @@ class TrainingClient:
                 raise CheckpointError(f"it is of run {state['run']!r}, not of {self.run!r}")
             self.rows.restore(state["rows"])
             self.saved = saved_in(state["saved"])
-            self._newest = None if state["newest"] is None else records_in([state["newest"]], GlobalState)[0]
+            known = [None if value is None else records_in([value], GlobalState)[0] for value in state["newest"]]
+            self._newest, self._good = known
+            self._origin = None if state["origin"] is None else message_in(state["origin"])
             self.finished, self._answered, self._seen, self._fresh_round, self._ready, self._newest_ms = state["flow"]
             self._secret = state["secret"]
             self.ignored, self.counts = (Counter(counts) for counts in state["counts"])

@@ -8,9 +8,10 @@ from math import isqrt, prod
 import msgspec
 import numpy as np
 
-from streamgp.errors import DecodeError
+from streamgp.errors import DecodeError, SettingsError, StreamGPError
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.shared_step import COVARIANCE, SharedState
+from streamgp.models.hgp.rounds import server_start
 from streamgp.models.hgp.start import Units
 from streamgp.roles.training_settings import TrainingSettings
 from streamgp.wire.records import GlobalState, Row
@@ -100,7 +101,39 @@ def settings_of(record: GlobalState) -> TrainingSettings:
         settings = msgspec.convert({"run": record.run, **box, **record.settings}, TrainingSettings)
     except msgspec.ValidationError as error:
         raise DecodeError(str(error), "settings") from error
-    return settings.checked()
+    try:
+        return settings.checked()
+    except SettingsError as error:
+        raise DecodeError(str(error), "settings") from error
+
+
+def believable(record: GlobalState) -> tuple[TrainingSettings, SharedState]:
+    """The settings and the state of a record that a station can work with.
+
+    Raises
+    ------
+    DecodeError
+        If they are missing, do not fit each other, or the state makes no Gaussian.
+    """
+    settings, state = settings_of(record), state_of(record)
+    d = len(settings.low)
+    if not np.isfinite(units_from(settings).span).all():
+        raise DecodeError("the box of the inputs is too wide", "arrays.units.high")
+    inducing = state.block.get("inducing")
+    if inducing is None or inducing.shape != (settings.n_global, d):
+        raise DecodeError("inducing inputs of another number or width", "arrays.block.inducing")
+    low = np.full(d, -0.5)
+    fresh = server_start(settings.plan(), settings.schedule(), low=low, high=-low)
+    if {n: a.shape for n, a in fresh.block.items()} != {n: a.shape for n, a in state.block.items()}:
+        raise DecodeError("the block has other sizes than the settings say", "arrays.block")
+    size = len(fresh.mean)
+    if state.mean.shape != (size,) or state.precision.shape != (size, size):
+        raise DecodeError(f"q(u_g) has shape {state.precision.shape}, not {(size, size)}", "arrays.q.precision")
+    try:
+        state.q.divergence()  # raises where the precision is none
+    except (StreamGPError, ValueError) as error:
+        raise DecodeError(str(error), "arrays.q.precision") from error
+    return settings, state
 
 
 def units_from(settings: TrainingSettings) -> Units:

@@ -18,6 +18,10 @@ from streamgp.models.hgp.rounds import Rounds
 MODEL_ROWS = ("rows",)
 
 
+#: sizes beyond which one answer would take for ever
+LARGEST = 2_000
+
+
 class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is trained, and how rounds open and close. Clients take the model's part from the server's records."""
 
@@ -77,6 +81,11 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             (min(self.n_outputs, self.n_global, self.n_local, self.rank_global) < 1, "sizes must be at least 1"),
             (min(self.rank_deviation, self.rank_local, self.local_iterations) < 0, "ranks must not be negative"),
             (self.factors not in FACTORS, f"factors must be one of {FACTORS}"),
+            (
+                max(self.n_outputs, self.n_global, self.n_local, self.local_iterations) > LARGEST
+                or max(self.rank_global, self.rank_deviation, self.rank_local) > LARGEST,
+                f"sizes and iterations must be at most {LARGEST}",
+            ),
             (self.rounds < 0, "rounds must not be negative"),
             (not 0 < self.q_rate <= 1 or self.rate <= 0, "rate must be positive and q_rate in (0, 1]"),
             (min(self.min_clients, self.patience, self.quiet_rounds) < 1, "counts must be at least 1"),

@@ -46,7 +46,9 @@ class Board:
 
     def score(self, score: Score) -> None:
         means = self._means[score.station][score.method]
-        values = (score.error**2, score.nlpd, score.crps, float(score.covered))
+        values = (score.error * score.error, score.nlpd, score.crps, float(score.covered))
+        if not all(map(math.isfinite, values)):  # the square of a number that nobody measured
+            return
         for name, value in zip(("rmse", "nlpd", "crps", "coverage"), values, strict=True):
             means[name].update(value)
 

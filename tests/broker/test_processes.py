@@ -32,6 +32,8 @@ warm_up = 20
 n_neighbors = 8
 [agent]
 max_wait_s = 120.0
+[keep]
+end_within_s = 30.0  # fourteen of them end at once
 """
 
 

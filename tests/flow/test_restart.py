@@ -17,7 +17,7 @@ from streamgp.roles.kept import Kept
 from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.log import Outgoing
 from streamgp.wire.memory import MemoryLog
-from tests.flow.network import STATIONS, Network, observations, settings_of
+from tests.flow.network import Network, observations, settings_of
 
 SENT = observations(30)
 
@@ -44,21 +44,6 @@ def damage(path: Path, how: str) -> None:
         "empty": b"",
     }
     path.write_bytes(changed[how])
-
-
-@pytest.mark.parametrize("how", ["truncated", "flipped", "empty"])
-def test_a_damaged_snapshot_is_left_for_the_one_before(how: str, tmp_path: Path) -> None:
-    """The journal reaches back to it: nothing is lost, and nothing is answered twice."""
-    network = stopped(tmp_path)
-    before = {s: network.model(s) for s in STATIONS}
-    for station in STATIONS:
-        kept = snapshots(tmp_path / f"agent.{station}")
-        assert len(kept) == 2
-        damage(kept[-1], how)
-    network.run()
-    network.check(SENT)
-    assert {s: network.model(s) for s in STATIONS} == before
-    assert not any(kept.differs for kept in network.kept.values())
 
 
 def test_no_good_snapshot_is_no_fresh_start(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -20,7 +22,7 @@ from streamgp.roles.training_records import flat, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings
 from streamgp.roles.training_store import FileStore, Saved
 from streamgp.wire.codec import encode
-from streamgp.wire.log import Outgoing
+from streamgp.wire.log import Message, Outgoing
 from streamgp.wire.records import Update
 from tests.roles.training import SETTINGS, Federation, rows_of
 
@@ -414,3 +416,45 @@ def test_a_client_serves_the_newest_global_model_and_says_which() -> None:
     fresh.restore(client.state())
     belief, _ = fresh.posterior()
     np.testing.assert_array_equal(belief.predict(at)[0], told[1][1])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "field"),
+    [
+        (lambda r: r["settings"].update(rank_global=2), "arrays.block"),
+        (lambda r: r["settings"].update(n_global=2**40), "settings"),
+        (lambda r: r["settings"].update(local_iterations=10**9), "settings"),
+        (lambda r: r["arrays"].update({"units.low": [-1e308], "units.high": [1e308]}), "arrays.units.high"),
+        (lambda r: r["arrays"].update({"q.precision": [-1.0] * 21}), "arrays.q.precision"),
+        (lambda r: r["arrays"].update({"block.eta_variance": [1e308]}), "arrays"),
+        (lambda r: r["settings"].update(scale=-1.0), "settings"),
+    ],
+)
+def test_a_global_record_that_no_station_can_work_with_is_a_dead_letter(spoil: Callable, field: str) -> None:
+    """R58, C43: it stops nobody, and the good one before it is what counts."""
+    X, Y = rows_of(1)["station-0"]
+    federation = Federation(changed(expected=1, rounds=3))
+    client, server = federation.client("a", X, Y), federation.server()
+    (good,) = server.start(0.0)
+    record = msgspec.json.decode(good.value)
+    record["round"] = 1
+    spoil(record)
+    false = Outgoing(good.topic, good.key, msgspec.json.encode(record))
+    federation.log.writer().write([good, false])
+    reader = federation.parts(None, {"a": client})[0][1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        client.feed(reader.poll(0.0, 1), 0.0)
+        (first,) = client.drain(0.0)
+        client.feed(reader.poll(0.0), 0.0)
+        (letter,) = client.drain(0.0)
+    assert first.topic == "t.updates"
+    assert letter.topic == "t.dead-letter"
+    assert dict(letter.headers)["field"] == field.encode()
+    assert client.drain(1.0) == []
+    assert client.posterior() is not None
+    server.feed([Message("t.updates", 0, 0, "a", first.value)], 0.0)
+    federation.log.writer().write(server.drain(0.0))
+    client.feed(reader.poll(0.0), 2.0)
+    (second,) = client.drain(2.0)
+    assert msgspec.json.decode(second.value)["round"] == 1

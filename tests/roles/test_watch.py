@@ -86,3 +86,14 @@ def test_agents_are_told_with_their_standing() -> None:
     assert "sound" in out.getvalue()
     assert "B, C, D, E and 2 more" in out.getvalue()
     assert "50%" in out.getvalue()
+
+
+def test_a_score_whose_square_is_no_number_stops_nobody_and_counts_for_nothing() -> None:
+    """C13: a finite error of 1e308."""
+    absurd = msgspec.structs.replace(score("A"), error=1e308)
+    text = shown(
+        log_with(("scores", "A", absurd), ("scores", "A", score("A")), ("station-forecasts", "A", forecast("A")))
+    )
+    assert "5 ± 1.6" in text
+    assert "inf" not in text
+    assert "nan" not in text

@@ -8,6 +8,7 @@ import numpy as np
 
 from streamgp.gp.cliques import Belief
 from streamgp.gp.gaussian import Array
+from streamgp.gp.linalg import add_outer
 from streamgp.models.cpoe.experts_data import Model
 
 
@@ -80,7 +81,9 @@ class Hub:
         d = s + max(float(model.variance(x)[0]) - float(k @ Ak), 0.0)
         r = y - k @ alpha[:n]
         w = np.append(-Ak, 1.0)
-        A[: n + 1, : n + 1] += np.multiply.outer(w / d, w)
+        whole = np.zeros((len(A), 1))
+        whole[: n + 1, 0] = w
+        add_outer(A, whole, np.array([d]))
         alpha[: n + 1] += np.multiply.outer(w, r / d)
         self.Z[n] = x[0]
         self.K[:, n] = k[: self.n_s]

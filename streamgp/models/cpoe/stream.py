@@ -30,12 +30,28 @@ NOBODY = -1
 
 @dataclass(slots=True)
 class Way:
-    """How a change of belief on the hub's side comes into a clique: its elimination, and where things stand."""
+    """How a change of belief on the hub's side comes into a clique, as matrices to multiply with.
 
-    e: Elimination
+    A change w of the source is ``w_s = w_shared + K_ss^-1 u``, ``u = K_s,rest w_rest``, on what is shared, and
+    ``[w_s - F' w_e, w_e]``, ``w_e = -back K_ss w_s``, in the clique; ``K_ss w_s = K_ss w_shared + u``.
+    """
+
     order: Positions  # shared values first
     K_ss: Array
+    inverse: Array  # of K_ss
+    into: Array  # (n, s): what K_ss w_s adds
     source: tuple[Positions, Positions, Array] | None = None  # in the clique it comes from, once that is no hub
+
+    @classmethod
+    def of(cls, e: Elimination, order: Positions, K_ss: Array) -> Way:
+        """From the clique's elimination towards its source."""
+        return cls(order, K_ss, e.K_ss.inverse(), np.concatenate([e.F.T @ e.back, -e.back]))
+
+    def change(self, shared: Array, u: Array) -> Array:
+        """(n,) the change in the clique, shared values first."""
+        w = self.into @ (self.K_ss @ shared + u)
+        w[: len(shared)] += shared + self.inverse @ u
+        return w
 
 
 @dataclass(slots=True)
@@ -256,7 +272,7 @@ class Stream:
         K = self.active[c].K
         at = self.shared(c, source)
         order = np.concatenate([at, np.setdiff1d(np.arange(len(K)), at)])
-        return Way(e, order, K[np.ix_(at, at)])
+        return Way.of(e, order, K[np.ix_(at, at)])
 
     def _follow(self, c: int, a: Active) -> bool:
         """Apply the changes of the hub-side neighbour since c was last up to date; False if they are not kept."""
@@ -270,9 +286,7 @@ class Stream:
         way, new = a.way, changes[a.version - first :]
         W = np.zeros((len(a.K), len(new)))
         for i, change in enumerate(new):
-            w_s = self._on_separator(source, c, way, change.w)
-            w_e = -(way.e.back @ (way.K_ss @ w_s))
-            W[way.order, i] = np.concatenate([w_s - way.e.F.T @ w_e, w_e])
+            W[way.order, i] = way.change(*self._on_separator(source, c, way, change.w))
         d = np.array([change.d for change in new])
         r = np.array([change.r for change in new])
         for at in [[i] for i in range(len(new))] if self.keep_all else [range(len(new))]:
@@ -282,17 +296,17 @@ class Stream:
         a.version += len(new)
         return True
 
-    def _on_separator(self, source: int, c: int, way: Way, w: Array) -> Array:
-        """``w`` of the source clique as a change of belief on the values that it shares with c alone."""
+    def _on_separator(self, source: int, c: int, way: Way, w: Array) -> tuple[Array, Array]:
+        """``w`` of the source clique on the values that it shares with c, and what its others say about them, u."""
         if source == self.hub_clique:  # what is shared is its separator
             n_s = self.hub.n_s
-            return w[:n_s] + way.e.K_ss.solve_vector(self.hub.K[:, n_s : len(w)] @ w[n_s:])
+            return w[:n_s], self.hub.K[:, n_s : len(w)] @ w[n_s:]
         if way.source is None:
             at = self.shared(source, c)
             rest = np.setdiff1d(np.arange(len(w)), at)
             way.source = (at, rest, self.active[source].K[np.ix_(at, rest)])
         at, rest, K = way.source
-        return w[at] + way.e.K_ss.solve_vector(K @ w[rest])
+        return w[at], K @ w[rest]
 
     def restore(self, c: int, belief: Belief, version: int, first: int, changes: list[Change]) -> None:
         """Put an up-to-date clique of a snapshot back."""

@@ -24,7 +24,7 @@ from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report
 from streamgp.fusion import ChoiceConstants, calibrated_poe, choose, product_of_experts, trimmed_poe
 
-_PAST_POINTS = 256  # answers with known truth that the constants of (9) are estimated from, as a station keeps them
+_PAST_POINTS = 128  # answers with known truth that the constants of (9) are estimated from
 SIZES = {"sarcos": (10_000, 20_000, 30_000, 40_000), "kin40k": (1_000, 3_000, 4_000, 5_000)}
 PAPER = {
     "sarcos": {

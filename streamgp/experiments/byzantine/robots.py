@@ -24,9 +24,9 @@ SARCOS_NOTE = (
     "paper has {paper}. The figures are shown and not held to the paper's."
 )
 _WARM_ROWS = 1_000  # of one warm-up network: ten an agent, as in the smallest setting of Table 4
-_WARM_NETWORKS, _QUICK_NETWORKS = 6, 2
+_WARM_NETWORKS, _QUICK_NETWORKS = 8, 2
 _WARM_POINTS = 300
-_STEPS, _QUICK_STEPS = 60, 15
+_STEPS, _QUICK_STEPS = 30, 15
 
 
 @final
@@ -78,7 +78,7 @@ def load(name: str, *, seed: int) -> tuple[Robot, Robot]:
     Z = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     y = (data.y - data.y.mean()) / data.y.std()
     order = np.random.default_rng([seed, 62]).permutation(len(y))
-    apart = min(4_000, len(y) // 4)
+    apart = min(8_000, len(y) // 4)
     warm, rest = order[:apart], order[apart:]
     return Robot(name, Z[rest], y[rest]), Robot(name, Z[warm], y[warm])
 

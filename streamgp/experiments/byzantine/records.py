@@ -19,6 +19,7 @@ BETA = 1 / 6
 ATTACKS = (
     "none",
     "same-value",
+    "same-value low",
     "tiny-variance",
     "sleeper",
     "bit-flip",
@@ -27,7 +28,7 @@ ATTACKS = (
     "mimic",
     "hidden",
 )
-QUICK_ATTACKS = ATTACKS[:4]
+QUICK_ATTACKS = ATTACKS[:5]
 STREAMS = ("irish-wind", "de-pm10", "toy")
 ALWAYS = 0.95  # share of points cut that we call always
 
@@ -63,6 +64,9 @@ def _preface() -> list[str]:
     return [
         f"beta = 1/6, so 2 liars of 12, 4 of 20, 7 of 40. 'hidden': {HIDDEN_Z:g} honest standard deviations off, all "
         "on one side, no copies. The paper has no such table.",
+        "A one-sided lie makes (6) cut honest answers on the other side. That bias helps where all stations err to "
+        "that side anyway (PM10 and wind are skewed: after a quiet day too low) and harms where they do not: compare "
+        "same-value (all say +100) with same-value low (-100).",
     ]
 
 

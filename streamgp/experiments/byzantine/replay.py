@@ -54,6 +54,8 @@ def send(stream: Stream, kind: str, liars: Ints, n_trim: int, seed: int) -> Sent
     own: dict[str, float] = {}
     if kind == "sleeper":
         own = {"after": int(stream.learned.max()) // 2}
+    if kind == "same-value low":
+        kind, own = "same-value", {"magnitude": -100.0}
     if kind == "hidden":
         kind, own = "alie", {"z": HIDDEN_Z}
     noise = float(stream.noise.mean())

@@ -102,6 +102,15 @@ def test_a_copy_buys_no_vote() -> None:
     assert calibrated_poe(crowd, np.ones((40, 1)), 0).mean[0] > 0.2  # nobody lies: every answer is a vote
 
 
+@pytest.mark.parametrize("n_trim", [0, 4])
+def test_twenty_equal_answers_are_no_surer_than_one(n_trim: int) -> None:
+    """C35."""
+    fused = calibrated_poe(np.full((20, 1), 5.0), np.ones((20, 1)), n_trim)
+    assert fused.mean[0] == 5.0
+    assert fused.variance[0] == pytest.approx(1.0)
+    assert fused.kept.all()
+
+
 def test_agreement_of_honest_agents_is_no_copy() -> None:
     """More agree than there can be liars: those whose data are far away all answer with the prior."""
     means, variances = np.zeros((40, 1)), np.ones((40, 1))
@@ -125,7 +134,7 @@ def test_records_correct_claims_and_bar_liars() -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0, -1.0, 1e-300, 1e300])
 def test_unusable_answers_are_out(bad: float) -> None:
-    """C37."""
+    """C37: the four others alone decide."""
     means = np.array([[1.00], [1.10], [0.90], [1.05], [1.0]])
     fused = calibrated_poe(means, np.array([[0.04], [0.04], [0.04], [0.04], [bad]]), 1)
     assert fused.mean[0] == pytest.approx(1.0125, rel=REORDERED)

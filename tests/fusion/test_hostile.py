@@ -112,7 +112,7 @@ def held(name: str, rule, M: np.ndarray, V: np.ndarray, order: np.ndarray) -> No
 @given(case=answers())
 @settings(max_examples=40, deadline=None)
 def test_the_family(name: str, case) -> None:
-    """C37."""
+    """C37: what cannot be used has no share, and nothing that is not finite leaves."""
     M, V, _, order = case
     held(name, POINTWISE[name], M, V, order)
 

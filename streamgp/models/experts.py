@@ -59,7 +59,7 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
         which in
         a stream also follows it; None keeps kernel and noise.
     max_iter
-        Iterations of L-BFGS-B (default 100), or epochs of Adam (default 15).
+        Iterations of L-BFGS-B (default 100, fewer of many rows), or epochs of Adam (default 15).
     prior
         Log-normal priors on hyperparameters (3.6.2): a row (nu, lambda^2) for every entry of ``kernel.theta``, and
         one for the noise variance. None is plain evidence.

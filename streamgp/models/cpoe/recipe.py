@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe.graph import parts_of
 from streamgp.models.cpoe.layout import Layout, arrange, metric
-from streamgp.models.cpoe.options import Options, data_scaled
+from streamgp.models.cpoe.options import LBFGS_ITERATIONS, Options, data_scaled
 from streamgp.models.cpoe.partition import Rows
 from streamgp.models.cpoe.training import (
     Evaluate,
@@ -25,7 +25,7 @@ from streamgp.models.cpoe.training import (
 
 #: rows of the subsets whose exact evidence gives the first values, and iterations spent on each
 SUBSETS = ((400, 60), (1000, 15))
-#: up to this many rows the evidence of the model itself is maximised, whatever the iterations asked for
+#: up to this many rows the evidence of the model itself is maximised
 WHOLE = 4000
 #: beyond it, that of pairs of small experts is climbed: rows at most, and iterations. On kin40k six iterations
 #: over all 10,000 rows by experts of 156 bring RMSE from 0.148 (exact evidence of 1,200 rows) to 0.138 in half
@@ -64,7 +64,8 @@ def learn_hyperparameters(
         layout = _arranged(options, hyper, X, n_experts=n_experts, rng=rng)
         experts = layout.experts(X, y, exact=options.sparsity >= 1.0)
         evaluate = graph_evidence(experts, *parts_of(layout.predecessors))
-        done = _climb(options, evaluate, hyper, y, len(X), box=box, iterations=options.iterations)
+        iterations = options.iterations if options.max_iter is not None else whole_iterations(len(X))
+        done = _climb(options, evaluate, hyper, y, len(X), box=box, iterations=iterations)
         hyper, taken = done.hyper, taken + done.iterations
     else:
         for most, iterations in climbs(len(X), region=min(options.correlation, n_experts) * len(X) / n_experts):
@@ -74,6 +75,11 @@ def learn_hyperparameters(
             hyper, taken = done.hyper, taken + done.iterations
     say(done)
     return hyper, taken
+
+
+def whole_iterations(n: int) -> int:
+    """Iterations on the whole evidence where none are asked for: subsets have done most of the way for many rows."""
+    return int(np.clip(80_000 / n, 20, LBFGS_ITERATIONS))
 
 
 def climbs(n: int, *, region: float) -> Iterator[tuple[int, int]]:

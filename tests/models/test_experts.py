@@ -204,3 +204,26 @@ def test_matrices_whose_small_eigenvalues_are_rounding_still_give_the_gp(predece
         assert 0.6 < np.median(got / std) < 1.6
         model.partial_fit(Xs, np.sin(5 * Xs.sum(axis=1)))
         assert np.abs(model.predict(Xs) - np.sin(5 * Xs.sum(axis=1))).max() < 0.2
+
+
+@pytest.mark.parametrize("settings", [{}, {"max_experts": 3}, {"correlation": 3}])
+@pytest.mark.parametrize("target", [lambda X: np.full(len(X), 3.0), lambda X: np.sin(X[:, 0]), lambda X: 0.0 * X[:, 0]])
+def test_a_stream_without_noise_keeps_its_digits(settings, target):
+    """Hyperparameters that follow it make the noise a hundred-millionth: updates are then made again from the rows."""
+    X = np.random.default_rng(0).normal(size=(150, 2))
+    model = CPoERegressor(expert_size=40, random_state=0, **settings)
+    for start in range(0, 150, 50):
+        model.partial_fit(X[start : start + 50], target(X[start : start + 50]))
+        mean, std = model.predict(X, return_std=True)
+        assert np.isfinite(std).all()
+    np.testing.assert_allclose(mean, target(X), atol=0.02)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_rows_that_are_all_the_same(learn):
+    """C25: nothing but the mean of the targets, and their spread, can be known."""
+    y = 0.5 + np.random.default_rng(0).standard_normal(120)
+    model = getattr(CPoERegressor(expert_size=40, random_state=0), learn)(np.ones((120, 2)), y)
+    mean, std = model.predict(np.ones((1, 2)), return_std=True)
+    assert abs(mean[0] - y.mean()) < 0.15
+    assert 0.8 < std[0] / y.std() < 1.25

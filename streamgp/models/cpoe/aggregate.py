@@ -30,9 +30,9 @@ def resolved(variance: Array, prior_variance: Array, n: int) -> Array:
         If a variance is negative beyond what rounding explains.
     """
     least = np.finfo(np.float64).eps * max(n, 1) * prior_variance
-    low = variance < least
+    low = ~(variance >= least)
     if np.any(low):
-        if np.any(variance < -1e-4 * prior_variance):
+        if not np.all(variance >= -1e-4 * prior_variance):
             raise NotPositiveDefiniteError(
                 "a predictive variance is negative: the kernel matrix is too ill-conditioned"
             )

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe import predict as prediction
-from streamgp.models.cpoe.aggregate import aggregate
+from streamgp.models.cpoe.aggregate import Aggregate, aggregate
 from streamgp.models.cpoe.follow import Follower, scale_of, start_from_data
 from streamgp.models.cpoe.graph import Clique, parts_of
 from streamgp.models.cpoe.layout import arrange, metric
@@ -197,8 +197,18 @@ class Engine:
         known = self._known
         asked = count if count is not None else self.options.n_predict_experts
         count = prediction.how_many(self.n_regions, asked)
-        beliefs, parts = self._beliefs(min(self.n_regions, count * len(X)))
-        out = prediction.predict(
+        try:
+            out = self._predict(X, count, *self._beliefs(min(self.n_regions, count * len(X))))
+        except NotPositiveDefiniteError:
+            if self.posterior is not None or known.stream is None:
+                raise
+            whole = self._whole()  # changes have eaten the digits: everything from the rows
+            out = self._predict(X, count, whole.belief, whole.regions)
+        return out.mean, out.variance, out.weights
+
+    def _predict(self, X: Array, count: int, beliefs: prediction.Beliefs, parts: list[Clique]) -> Aggregate:
+        known = self._known
+        return prediction.predict(
             known.model,
             known.data,
             parts,
@@ -208,7 +218,6 @@ class Engine:
             count=count,
             Z=self.sharpness,
         )
-        return out.mean, out.variance, out.weights
 
     def predict_regions(self, X: Array) -> tuple[Array, Array, Array]:
         """Local means (J2, m, q) and variances (J2, m) of all regions, and their weights (J2, m)."""

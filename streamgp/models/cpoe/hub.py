@@ -72,13 +72,21 @@ class Hub:
         n = self.n
         return Belief(self.belief.matrix[:n, :n], self.belief.alpha[:n], rooted=False)
 
-    def observe(self, model: Model, x: Array, y: Array) -> float:
-        """Take a row in (x (1, d), y (q,)) as a new inducing point; the log density that it had, over outputs."""
+    def observe(self, model: Model, x: Array, y: Array) -> float | None:
+        """Take a row in (x (1, d), y (q,)) as a new inducing point; the log density that it had, over outputs.
+
+        None, and nothing taken in, where rounding has eaten the digits: less would be uncertain than noise alone.
+        """
         n, s = self.n, model.noise
         k = model.kernel(x, self.Z[:n])[0]
         A, alpha = self.belief.matrix, self.belief.alpha
         Ak = A[:n, :n] @ k
-        d = s + max(float(model.variance(x)[0]) - float(k @ Ak), 0.0)
+        prior = float(model.variance(x)[0])
+        d = s + prior - float(k @ Ak)
+        least = s + model.jitter * prior
+        if not d >= 0.5 * least:
+            return None
+        d = max(d, least)
         r = y - k @ alpha[:n]
         w = np.append(-Ak, 1.0)
         whole = np.zeros((len(A), 1))

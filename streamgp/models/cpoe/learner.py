@@ -111,8 +111,9 @@ class Learner:
         self.n_learned += 1
         if data.exact:
             data.A[-1] = data.X[-1]
-            if self.stream is not None:
-                self.stream.observe(x, y[0])
+            if self.stream is not None and not self.stream.observe(x, y[0]):
+                self.model = with_jitter(self.model)
+                self.restream(self.stream.cliques)
             return opened
         if inducing_count(len(data.X[-1]), self.options.sparsity) > len(data.A[-1]):
             data.A[-1] = np.concatenate([data.A[-1], x])

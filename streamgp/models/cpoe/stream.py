@@ -173,10 +173,17 @@ class Stream:
         self.log_evidence += own.log_density + log_integral(K, Lam, eta)
         self.hub = Hub(self.experts.inducing(clique), n_s, settle(K, info, n_s), K, capacity)
 
-    def observe(self, x: Array, y: Array) -> None:
-        """A row (1, d), (q,) that has just joined the newest expert as an inducing point."""
-        self.log_evidence += self.hub.observe(self.model, x, y)
+    def observe(self, x: Array, y: Array) -> bool:
+        """A row (1, d), (q,) that has just joined the newest expert as an inducing point.
+
+        False where the beliefs have lost too many digits to take it in: everything is to be made again then.
+        """
+        gained = self.hub.observe(self.model, x, y)
+        if gained is None:
+            return False
+        self.log_evidence += gained
         self.rows_seen += 1
+        return True
 
     def touch(self) -> None:
         """The newest clique's rows or inducing points changed otherwise: beliefs are made again when needed."""

@@ -24,6 +24,8 @@ log = logging.getLogger("streamgp.kept")
 
 #: calls or outputs after which a commit is due, however short the time
 MOST = 2_000
+#: numbers that a predecessor may have signed with after its last commit
+UNSEEN = 1_000_000
 #: a snapshot may take no more than this share of the time
 SHARE = 0.05
 
@@ -162,6 +164,7 @@ class Kept:
             self._begin(head)
         else:
             self._go_on(base, head or 0)
+        self.gate.sequence += UNSEEN
         self.reader.seek(self._positions)
         self._call("start")
         self.started_s = self.stepped_s = self._clock.monotonic_s()
@@ -198,8 +201,9 @@ class Kept:
     def _begin(self, head: int | None) -> None:
         """The first start: an empty snapshot, so that a crash before the next finds one."""
         if head is not None:
-            numbers = [s.number for s in self._commits.segments(0, {})]
-            self.number = max([head, *numbers])
+            known = self._commits.segments(0, {})
+            self.number = max([head, *(s.number for s in known)])
+            self.gate.sequence = max([self.gate.sequence, *(s.sequence for s in known)])
         self._first()
         self.snapshot()
 

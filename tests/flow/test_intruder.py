@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -108,3 +109,21 @@ def test_signing_is_on_where_the_broker_is_not_this_machine(
             make_gate(settings, "agent.A", SystemClock())
     else:
         assert isinstance(make_gate(settings, "agent.A", SystemClock()), OpenGate)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_clock_that_was_set_back_makes_nobody_a_replay(fresh: bool, tmp_path: Path, signed: Settings) -> None:
+    """C41: an agent is killed, its clock set back by an hour, and it starts again, with its state or without."""
+    network = Network(tmp_path, signed)
+    network.send(SENT[:36])
+    network.run()
+    network.kill("agent.A")
+    network.clock._start_ms -= 3_600_000
+    if fresh:
+        shutil.rmtree(tmp_path / "agent.A")
+        network.fresh.add("agent.A")
+    network.send(SENT[36:])
+    network.run()
+    assert [dict(m.headers)["reason"] for m in network.read("dead-letter")] == []
+    assert not any("replayed" in kept.gate.counts for kept in network.kept.values())
+    assert {network.roles[f"agent.{s}"].counts["learned"] for s in STATIONS} == {24}

@@ -28,7 +28,7 @@ from streamgp.roles.trainer import TrainingServer
 from streamgp.roles.training_client import TrainingClient
 from streamgp.roles.training_rows import ObservationRows
 from streamgp.roles.training_settings import TrainingSettings
-from streamgp.roles.watch import Board, _line, _take, _trusts
+from streamgp.roles.watch import Board, _line, _table, _take, _trusts
 from streamgp.roles.wiring import agent_role
 from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.clock import ManualClock
@@ -59,8 +59,6 @@ SETTINGS = Settings(
 TRAINING = TrainingSettings(
     n_global=2, n_local=2, rank_global=1, rank_deviation=1, rank_local=1, local_iterations=1, rounds=0, round_s=5.0
 )
-#: mutants of each valid record
-EACH = 4
 #: numbers that have broken things before
 NUMBERS = (0, -0.0, 1, -1, 1e308, -1e308, 5e-324, 1e-300, 1e154, 2**53, 2**63, -(2**63), 2**64, 10**400)
 WORDS = ("", "A", "B", "\x00", "é" * 40, "🌧", "NaN", "../../x", "{}", "A:0:1", "null")
@@ -130,8 +128,9 @@ def _spoil(rng: random.Random, node: Any) -> None:
 class Fuzz:
     """Every role, fed with what is wrong between what is right."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, each: int) -> None:
         self.rng = random.Random(seed)
+        self.each = each
         agent, clock = agent_role(SETTINGS, "A"), ManualClock(NOW_MS)
         rows = ObservationRows("A", ("time",), n_outputs=1, max_rows=20)
         self.trainee = TrainingClient("A", rows, prefix="streamgp", clock=clock)
@@ -169,7 +168,7 @@ class Fuzz:
         """One valid and some mutated records of every topic, in any order."""
         valid = [(suffix, key, encode(record)) for suffix, key, record in samples(self.rng, at)]
         valid += [(suffix, key, data) for suffix, (key, data) in self.written.items()]
-        bad = [(suffix, key, mutated(self.rng, data)) for suffix, key, data in valid for _ in range(EACH)]
+        bad = [(suffix, key, mutated(self.rng, data)) for suffix, key, data in valid for _ in range(self.each)]
         batch = [*valid, *bad]
         self.rng.shuffle(batch)
         for suffix, key, data in batch:
@@ -186,6 +185,7 @@ class Fuzz:
         shown = _take(self.board, message, SETTINGS, None)
         if shown is not None:
             _line(self.board, shown)
+            _table(self.board)
         _trusts([message] if suffix == "trust" else [])
         for name, role in self.roles.items():
             if suffix in self.reads[name]:
@@ -244,9 +244,9 @@ def _finite(text: str) -> float:
     return value
 
 
-def fuzz(seed: int, mutants: int) -> Fuzz:
-    """Feed so many mutated records; raises if anything does not hold."""
-    run, at = Fuzz(seed), 0
+def fuzz(seed: int, mutants: int, *, each: int = 4) -> Fuzz:
+    """Feed so many mutated records, ``each`` to a valid one; raises if anything does not hold."""
+    run, at = Fuzz(seed, each=each), 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numbers of 1e308 overflow; what comes of it is looked at
         while run.sent < mutants:
@@ -260,11 +260,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--each", type=int, default=20_000, help="mutants of one run; each run has its own seed")
+    parser.add_argument("--chunk", type=int, default=20_000, help="mutants of one run; each run has its own seed")
+    parser.add_argument("--each", type=int, default=16, help="mutants of each valid record")
     given = parser.parse_args()
     begun, sent, seed = time.monotonic(), 0, given.seed
     while sent < given.mutants:
-        run = fuzz(seed, min(given.each, given.mutants - sent))
+        run = fuzz(seed, min(given.chunk, given.mutants - sent), each=given.each)
         sent, seed = sent + run.sent, seed + 1
         told = {"mutants": sent, "seconds": round(time.monotonic() - begun), "slowest_s": round(run.slowest_s, 3)}
         print(told | dict(run.out), flush=True)

@@ -116,6 +116,8 @@ def _take(board: Board, message: Message, settings: Settings, station: str | Non
         return None
     if station is not None and forecast.station != station:
         return None
+    if not forecast.mean or min(*forecast.variance, *forecast.noise_variance) < 0:
+        return None
     board.show(forecast)
     return forecast
 

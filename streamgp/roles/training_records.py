@@ -96,7 +96,9 @@ def settings_of(record: GlobalState) -> TrainingSettings:
         If a setting is missing, unknown or of the wrong type.
     """
     arrays = shaped(record.arrays, record.shapes)
-    box = {name: tuple(arrays[f"units.{name}"].tolist()) for name in ("low", "high") if f"units.{name}" in arrays}
+    box = {
+        name: tuple(arrays[f"units.{name}"].ravel().tolist()) for name in ("low", "high") if f"units.{name}" in arrays
+    }
     try:
         settings = msgspec.convert({"run": record.run, **box, **record.settings}, TrainingSettings)
     except msgspec.ValidationError as error:

@@ -160,7 +160,10 @@ def _sources(f: StationForecast) -> tuple[str, ...]:
 
 
 def _when(time_ms: int) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000, tz=timezone.utc):%Y-%m-%d %H:%M}Z"
+    try:
+        return f"{datetime.fromtimestamp(time_ms / 1000, tz=timezone.utc):%Y-%m-%d %H:%M}Z"
+    except (ValueError, OverflowError, OSError):  # a year that no calendar has
+        return f"{time_ms} ms"
 
 
 def watch_agents(

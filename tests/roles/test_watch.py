@@ -102,8 +102,10 @@ def test_a_score_whose_square_is_no_number_stops_nobody_and_counts_for_nothing()
 def test_a_forecast_without_points_or_with_a_negative_variance_is_not_shown() -> None:
     """C13, C37: rubbish on the topic stops nobody who watches."""
     none = {"mean": (), "variance": (), "noise_variance": (), "kept": (), "source": ()}
+    far = msgspec.structs.replace(forecast("C"), target_ms=9_000_000_000_000_000)  # of a year that no calendar has
     bad = [msgspec.structs.replace(forecast("B"), **change) for change in ({"variance": (-1.0,)}, none)]
-    log = log_with(*[("station-forecasts", "B", f) for f in bad], ("station-forecasts", "A", forecast("A")))
+    log = log_with(*[("station-forecasts", f.station, f) for f in [*bad, far, forecast("A")]])
     text = shown(log)
     assert "A  for" in text
+    assert "C  for 9000000000000000 ms" in text
     assert "B  for" not in text

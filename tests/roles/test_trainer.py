@@ -428,7 +428,6 @@ def test_a_client_serves_the_newest_global_model_and_says_which() -> None:
         (lambda r: r["arrays"].update({"q.precision": [-1.0] * 21}), "arrays.q.precision"),
         (lambda r: r["arrays"].update({"block.eta_variance": [1e308]}), "arrays"),
         (lambda r: r["settings"].update(scale=-1.0), "settings"),
-        (lambda r: r["shapes"].update({"units.low": [], "block.inducing": [6]}), "arrays.block.inducing"),
     ],
 )
 def test_a_global_record_that_no_station_can_work_with_is_a_dead_letter(spoil: Callable, field: str) -> None:

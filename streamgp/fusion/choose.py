@@ -18,6 +18,9 @@ Rule: TypeAlias = Literal["eq8", "eq9"]
 RULES: tuple[Rule, ...] = ("eq8", "eq9")
 
 
+_CLEARLY = 2.0  # standard errors
+
+
 class Believed(Protocol):
     """Whatever has a variance (m,): a ``Gaussian``, a ``Fused``."""
 
@@ -93,9 +96,10 @@ class ChoiceConstants:
 
         Theorem 2 writes both errors as a constant times the claimed variance, bounding the cloud's from above (31)
         and the station's from below (30). What (9) decides by is the ratio of the two constants, and here it is the
-        one that would have chosen best: with the least sum of squared errors over the record. Where a range of
-        ratios would have, it is the one in it next to that of sqrt(sum e^2 / sum v^2), which makes the two sides equal
-        on average; theta_cloud is that number itself.
+        one that would have chosen best: with the least sum of squared errors over the record. Only where that is
+        clearly less (by twice its standard error) than with one of the two everywhere is there a choice at all; else
+        the better one has it, from the ratio of sqrt(sum e^2 / sum v^2) or the end of the record on, whichever is
+        farther. theta_cloud is that number itself, which makes the two sides of (9) equal on average.
 
         Parameters
         ----------
@@ -181,11 +185,15 @@ def _best_threshold(ratio: Array, gain: Array, plain: float) -> float:
     """
     values, place = np.unique(ratio, return_inverse=True)
     by_value = np.bincount(place, weights=gain, minlength=len(values))
+    square = np.bincount(place, weights=gain**2, minlength=len(values))
     above = np.append(np.cumsum(by_value[::-1])[::-1], 0.0)  # gain of the cloud from the j-th value on
-    edges = np.concatenate([[0.0], np.sqrt(values[1:] * values[:-1]), [np.inf]])
     best = int(above.argmax())
-    if 0 < best < len(values):
-        return float(edges[best])
+    one = 0 if above[0] > 0.0 else len(values)  # the better one of both, everywhere
+    apart = slice(best, one) if best < one else slice(one, best)  # where the two choices differ
+    if above[best] - above[one] <= _CLEARLY * math.sqrt(float(square[apart].sum())):
+        best = one
     if best == 0:
         return float(max(min(plain, values[0] * (1.0 - 1e-9)), 1e-9 * plain))
-    return float(max(plain, values[-1] * (1.0 + 1e-9)))
+    if best == len(values):
+        return float(max(plain, values[-1] * (1.0 + 1e-9)))
+    return float(np.sqrt(values[best - 1] * values[best]))

@@ -19,7 +19,7 @@ from streamgp.gp.hierarchy.data import ClientData, client_data
 from streamgp.gp.hierarchy.layers import design
 from streamgp.gp.hierarchy.total import total_bound
 from streamgp.models.hgp.checked import checked_clients, checked_inputs, checked_outputs
-from streamgp.models.hgp.distances import Kind, component_distances, operator_distances
+from streamgp.models.hgp.distances import Kind, component_distances, correlation_distances, operator_distances
 from streamgp.models.hgp.fit import Fit, Plan, fit_jointly
 from streamgp.models.hgp.posterior import (
     LAYERS,
@@ -68,6 +68,9 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     budget
         ``elbo``: a residual gets as many inducing inputs (up to 128, or 4 x ``n_local``) as the bound asks for,
         and not more; ``fixed``: ``n_local`` of them, moved by gradient.
+    lengthscale
+        Of the global and deviation kernels, in units of x, where it is known, such as the resolution of the inputs;
+        by default it is fitted.
     noise
         ``shared``: one noise variance, as the paper's; ``client``: each client has one of its own.
     n_starts, max_iter
@@ -114,6 +117,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         factors: Factors = "structured",
         optimizer: Literal["lbfgs", "rounds"] = "lbfgs",
         budget: Literal["elbo", "fixed"] = "elbo",
+        lengthscale: float | Sequence[float] | None = None,
         noise: Literal["shared", "client"] = "shared",
         n_starts: int = 3,
         max_iter: int = 200,
@@ -130,6 +134,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.factors = factors
         self.optimizer = optimizer
         self.budget = budget
+        self.lengthscale = lengthscale
         self.noise = noise
         self.n_starts = n_starts
         self.max_iter = max_iter
@@ -157,6 +162,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             n_starts=self.n_starts,
             max_iter=self.max_iter,
             most_global=max(GROWTH * self.n_global, GROWN_SHARED) if self.budget == "elbo" else 0,
+            lengthscale=self._known_lengthscale(),
         )
         rng = np.random.default_rng(self.random_state)
         with threadpool_limits(limits=1, user_api="blas"):
@@ -209,15 +215,17 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """(T, T) distances between clients: 3.8.2.
 
         ``components`` is the root mean square difference of the fitted own parts (deviation + residual), in units
-        of y, over rows X or over all distinct rows of the fit; ``operator`` is the paper's, from inputs and
-        kernels alone.
+        of y, over rows X or over all distinct rows of the fit; ``correlation`` is one less the correlation of the
+        fitted own parts there; ``operator`` is the paper's, from inputs and kernels alone.
         """
         check_is_fitted(self)
         if kind == "operator":
             return operator_distances(self._posteriors, [x.X for x in self._data])
-        if kind != "components":
-            raise ValueError(f"kind must be components or operator, got {kind!r}")
+        if kind not in ("components", "correlation"):
+            raise ValueError(f"kind must be components, correlation or operator, got {kind!r}")
         rows = np.unique(np.concatenate([x.X for x in self._data]), axis=0) if X is None else self._inputs(X)
+        if kind == "correlation":
+            return correlation_distances(self._posteriors, rows)
         return component_distances(self._posteriors, rows) * self._units.scale
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -230,6 +238,15 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             self._components = params.pop("components")
         super().set_params(**params)
         return self
+
+    def _known_lengthscale(self) -> Array | None:
+        """The given lengthscale (d,) in working units."""
+        if self.lengthscale is None:
+            return None
+        given = np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (self.n_features_in_,))
+        if not (np.isfinite(given).all() and (given > 0.0).all()):
+            raise ValueError(f"lengthscale must be positive, got {self.lengthscale!r}")
+        return np.asarray(given * (10.0 / self._units.span))
 
     def _layout(self) -> Layout:
         """The layers that the parameters ask for."""

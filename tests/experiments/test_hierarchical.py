@@ -10,6 +10,8 @@ from streamgp.experiments.hierarchical.faults import by_cycle
 from streamgp.experiments.hierarchical.metrics import evaluate
 from streamgp.experiments.hierarchical.scenarios import run
 from streamgp.experiments.hierarchical.simulate import NOISE_STD, exact_bayes, simulate
+from streamgp.experiments.hierarchical.waveforms import CHANNELS, POINTS, strokes
+from streamgp.experiments.hierarchical.zones import RULES, STATIONS, agreement, raw_distances
 
 
 @pytest.mark.parametrize("scenario", ["A", "B", "D"])
@@ -44,7 +46,7 @@ def test_metrics_of_a_known_gaussian() -> None:
 
 
 def test_every_scenario_has_its_study_and_methods_answer() -> None:
-    assert [s.name for s in STUDIES][:5] == [*(f"scenario-{x}" for x in "abcd"), "faults"]
+    assert [s.name for s in STUDIES] == [*(f"scenario-{x}" for x in "abcd"), "faults", "waveforms", "zones"]
     ((seed, method, metrics),) = run("A", seeds=[0], methods=["exact Bayes"])
     assert (seed, method) == (0, "exact Bayes")
     assert metrics["rmse"] == pytest.approx(0.264, abs=0.001)
@@ -60,3 +62,22 @@ def test_cycles_are_told_by_the_class_whose_newcomer_they_are_likeliest_to_be() 
     train = np.arange(24) % 3 > 0
     told = by_cycle(made[train], labels[train], made[~train])
     assert np.mean(told == labels[~train]) >= 0.75
+
+
+def test_zones_are_found_where_stations_of_a_zone_go_together() -> None:
+    rng = np.random.default_rng(0)
+    own = {zone: rng.standard_normal((200, 1)) for zone in ("urban", "west", "east")}
+    Ys = [own[zone] + 0.5 * rng.standard_normal((200, 1)) for zone, *_ in STATIONS.values()]
+    Ys[0][:20] = np.nan
+    assert agreement(raw_distances(Ys)) == dict.fromkeys(RULES, 1.0)
+    strangers = [rng.standard_normal((200, 1)) for _ in STATIONS]
+    assert max(agreement(raw_distances(strangers)).values()) < 0.7
+
+
+def test_a_stroke_is_told_by_the_window_that_a_missing_part_changes() -> None:
+    """The same press whatever the generator; the faults differ from the normal stroke where they should."""
+    normal, fault = (strokes(20, k, np.random.default_rng(3)).mean(axis=0) for k in (0, 2))
+    assert normal.shape == (POINTS, CHANNELS)
+    changed = np.abs(normal - fault).max(axis=1)
+    assert 0.4 < np.argmax(changed) / POINTS < 0.6
+    assert changed[:240].max() < 0.2 * changed.max()

@@ -137,13 +137,15 @@ def test_distances_tell_like_from_unlike() -> None:
     own = [np.cos(2.0 * X), np.cos(2.0 * X), np.cos(3.0 * X + 1.0)]
     Ys = [np.sin(X) + o + 0.05 * rng.standard_normal(X.shape) for o in own]
     model = HierarchicalGP(**{**SMALL, "n_global": 15}, max_iter=60, random_state=0).fit([X] * 3, Ys)
-    for kind in ("components", "operator"):
+    for kind in ("components", "correlation", "operator"):
         D = model.client_distances(kind)
         assert D.shape == (3, 3)
         np.testing.assert_allclose(D, D.T)
         np.testing.assert_array_equal(np.diag(D), 0.0)
-    D = model.client_distances()
-    assert D[0, 1] < 0.3 * min(D[0, 2], D[1, 2])
+    for D in (model.client_distances(), model.client_distances("correlation")):
+        assert D[0, 1] < 0.3 * min(D[0, 2], D[1, 2])
+    with pytest.raises(ValueError, match="kind"):
+        model.client_distances("raw")
 
 
 def test_parameters_survive_clone_and_set_params() -> None:
@@ -235,3 +237,25 @@ def test_clients_may_have_noises_of_their_own() -> None:
     assert model.lower_bound_ > same.lower_bound_ + 20.0
     with pytest.raises(ValueError, match="noise"):
         HierarchicalGP(**SMALL, noise="none").fit(Xs, Ys)
+
+
+def test_a_known_lengthscale_is_held_in_units_of_x() -> None:
+    Xs, Ys = waves()
+    model = HierarchicalGP(**SMALL, max_iter=20, random_state=0, lengthscale=1.7).fit(Xs, Ys)
+    span = np.ptp(np.concatenate(Xs))
+    for posterior in model._posteriors:
+        np.testing.assert_allclose(posterior.scales.global_lengthscale * span / 10.0, 1.7, rtol=1e-10)
+    assert np.sqrt(np.mean((model.predict(1, Xs[1])[0] - Ys[1]) ** 2)) < 0.15
+    with pytest.raises(ValueError, match="lengthscale"):
+        HierarchicalGP(**SMALL, lengthscale=0.0).fit(Xs, Ys)
+
+
+def test_what_clients_share_over_short_distances_is_not_taken_for_noise() -> None:
+    """Weather: a rough shared curve that eight inducing inputs cannot show; the bound asks for more."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 100.0, 200)[:, None]
+    shared = sum(np.sin(w * x + p) for w, p in zip(rng.uniform(0.5, 2.5, 12), rng.uniform(0, 6, 12), strict=True)) / 3
+    Ys = [shared + 0.3 * np.sin(0.05 * x + i) + 0.2 * rng.standard_normal(x.shape) for i in range(5)]
+    model = HierarchicalGP(**SMALL, max_iter=25, random_state=0).fit([x] * 5, Ys)
+    assert model.noise_variance_ < 0.08
+    assert np.corrcoef(model.components(0, x)["global"][:, 0], shared[:, 0])[0, 1] > 0.95

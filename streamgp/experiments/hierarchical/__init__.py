@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from streamgp.experiments.hierarchical import faults
+from streamgp.experiments.hierarchical import faults, waveforms, zones
 from streamgp.experiments.hierarchical.scenarios import study
 from streamgp.experiments.registry import Study
 
@@ -18,4 +18,6 @@ STUDIES = (
         for s, title in _TITLES.items()
     ),
     Study("faults", "robot failures told by maximum evidence, beside scikit-learn's SVC (5.1)", run=faults.study),
+    Study("waveforms", "generated press strokes of the paper's size and split (5.1, Fig. 6)", run=waveforms.study),
+    Study("zones", "Beijing's zones from what was fitted of twelve stations (5.2, Figs. 7 and 8)", run=zones.study),
 )

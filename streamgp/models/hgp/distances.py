@@ -12,8 +12,9 @@ from streamgp.gp.hierarchy.features import correlation
 from streamgp.gp.linalg import safe_cholesky
 from streamgp.models.hgp.posterior import ClientPosterior
 
-#: components: difference of the fitted own parts; operator: 3.8.2 of the paper
-Kind: TypeAlias = Literal["components", "operator"]
+#: components: difference of the fitted own parts; correlation: whether they go up and down together; operator:
+#: 3.8.2 of the paper
+Kind: TypeAlias = Literal["components", "correlation", "operator"]
 
 
 def component_distances(posteriors: Sequence[ClientPosterior], X: Array) -> Array:
@@ -25,6 +26,25 @@ def component_distances(posteriors: Sequence[ClientPosterior], X: Array) -> Arra
     parts = [p.parts(X) for p in posteriors]
     own = np.stack([(part["deviation"] + part["local"]).ravel() for part in parts])
     return np.stack([np.sqrt(np.mean((own - row) ** 2, axis=1)) for row in own])
+
+
+def correlation_distances(posteriors: Sequence[ClientPosterior], X: Array) -> Array:
+    """(T, T) one less the correlation, over inputs X (m, d) and outputs, of the own parts' means: from 0 to 2.
+
+    What clients of one kind have in common beside the shared layer shows in their own parts, however large these
+    are. With three clients or more their average own part is taken off first: it is what all have in common and the
+    shared layer left. A part that does not vary is like no other.
+    """
+    parts = [p.parts(X) for p in posteriors]
+    own = np.stack([(part["deviation"] + part["local"]).ravel() for part in parts])
+    if len(own) > 2:
+        own = own - own.mean(axis=0)
+    own = own - own.mean(axis=1, keepdims=True)
+    size = np.sqrt((own * own).sum(axis=1))
+    unit = own / np.where(size > 1e-12 * max(float(size.max()), 1e-300), size, np.inf)[:, None]
+    distance = np.clip(1.0 - unit @ unit.T, 0.0, 2.0)
+    np.fill_diagonal(distance, 0.0)
+    return np.asarray(distance)
 
 
 def operator_distances(posteriors: Sequence[ClientPosterior], inputs: Sequence[Array]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -22,6 +22,9 @@ from streamgp.models.hgp.start import shared_reach, start_own, start_shared
 TRIAL_ITERATIONS = 25
 #: a shared reach (working units, spans are 10) below this gets starts, and inducing inputs, of its own
 ROUGH_REACH = 0.8
+#: iterations of a rough start with its lengthscale and inducing inputs held, and its noise variance then: the
+#: optimiser's first step is as long as the unknown is large, and would throw a good lengthscale away for noise
+SETTLE_ITERATIONS, SETTLE_NOISE = 8, 0.2
 #: noise variances of the starts in turn, as shares of the mean square of y
 START_NOISE = (0.01, 0.1, 0.03)
 
@@ -30,7 +33,8 @@ START_NOISE = (0.01, 0.1, 0.03)
 class Plan:
     """What to fit and how hard. ``most_local`` and ``most_global`` bound inducing inputs that the bound asks for.
 
-    ``hold`` names arrays of any block that stay as they are.
+    ``hold`` names arrays of any block that stay as they are; ``lengthscale`` (d,), in working units, is that of the
+    global kernels where it is known.
     """
 
     layout: Layout
@@ -42,6 +46,7 @@ class Plan:
     max_iter: int
     most_global: int = 0
     hold: tuple[str, ...] = ()
+    lengthscale: Array | None = None
 
     @property
     def grows(self) -> bool:
@@ -65,6 +70,8 @@ def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], plan: Plan)
     for b, block in enumerate(blocks):
         for name in sorted(block):
             held = (plan.layout.scalar and name in LOADINGS) or name in plan.hold
+            if b == 0 and name == "eta_lengthscale" and plan.lengthscale is not None:
+                held = True
             if b == 0 and name == "inducing" and plan.most_global and len(block[name]) > plan.n_global:
                 held = True  # chosen among the rows, too many for each to be worth a gradient
             if b > 0 and name == "inducing":
@@ -147,7 +154,8 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
     """Random starts, the best of them to the end, then budgets that the bound says are too large or too small."""
     everywhere = np.concatenate([x.X for x in data])
     trials = []
-    reach = shared_reach(data, rng)
+    known = plan.lengthscale
+    reach = shared_reach(data, rng) if known is None else float(np.min(known))
     # a shared layer rougher than the usual start: without a start there the optimiser takes it for noise
     rough = reach is not None and reach < ROUGH_REACH and plan.most_global > plan.n_global
     for k in range(plan.n_starts):
@@ -159,10 +167,19 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
             noise=START_NOISE[k % len(START_NOISE)],
             reach=reach if rough and k % 2 == 0 else None,
         )
-        if rough and k % 2 == 0:
+        settles = rough and (known is not None or k % 2 == 0)
+        if known is not None:
+            shared["eta_lengthscale"] = softplus_inverse(np.tile(known, (plan.layout.n_kernels, 1)))
+        if settles:
+            # grown for a small noise variance, so that the trace does not keep it large
+            shared["eta_noise"] = softplus_inverse(np.array([START_NOISE[0]]))
             shared = grown_shared(everywhere, shared, plan)
+            shared["eta_noise"] = softplus_inverse(np.array([SETTLE_NOISE]))
         owns = [start_own(x.X, plan.layout, plan.n_local, rng, fixed=not plan.grows) for x in data]
         owns = [grown(x, shared, own, plan) for x, own in zip(data, owns, strict=True)]
+        if settles:
+            held = replace(plan, hold=("inducing", "eta_lengthscale"))
+            _, (shared, *owns) = maximise(data, [shared, *owns], held, max_iter=min(SETTLE_ITERATIONS, plan.max_iter))
         trials.append(maximise(data, [shared, *owns], plan, max_iter=min(TRIAL_ITERATIONS, plan.max_iter)))
     best = int(np.argmax([value for value, _ in trials]))
     value, blocks = trials[best]

@@ -143,6 +143,7 @@ def _local(settings: Settings, fit: bool) -> LocalModel:
                 expert_size=m.expert_size,
                 correlation=m.correlation,
                 max_experts=m.max_experts,
+                n_predict_experts=3,  # all regions of a series are no better, and cost more
                 optimizer="lbfgs" if fit else None,
                 random_state=m.seed,
             )

@@ -43,7 +43,7 @@ def strokes(count: int, fault: int, rng: np.random.Generator) -> Array:
     for at, width, size in ((0.32, 0.02, 0.15), (0.45, 0.015, 0.1), (0.58, 0.025, 0.2), (0.7, 0.02, 0.12)):
         stroke += size * np.exp(-0.5 * ((t - at) / width) ** 2)[:, None] * press.uniform(0.5, 1.5, CHANNELS)
     for k in range(1, CLASSES):
-        window = np.exp(-0.5 * ((t - (0.25 + 0.12 * k)) / 0.03) ** 2)[:, None] * press.uniform(-0.08, 0.08, CHANNELS)
+        window = np.exp(-0.5 * ((t - (0.25 + 0.12 * k)) / 0.03) ** 2)[:, None] * press.uniform(0.1, 0.3, CHANNELS)
         stroke = stroke - window if k == fault else stroke
     tonnage = 1.0 + 0.03 * rng.standard_normal((count, 1, 1))
     waves = np.stack([np.sin(np.pi * k * t) for k in (1, 2, 3)], axis=1)  # (1201, 3)

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
+from streamgp.cli import main
 from streamgp.errors import LogError
 from streamgp.roles.settings import Settings
 from streamgp.wire.codec import encode
@@ -57,12 +59,6 @@ def settings_file(folder: Path, user: str) -> Path:
     return path
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "streamgp.cli", *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
-
-
 @pytest.fixture(scope="module")
 def guarded(own_broker: OwnBroker, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A broker whose authorizer has the rules that the command line prints."""
@@ -79,8 +75,8 @@ def guarded(own_broker: OwnBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     log = KafkaLog(address, table("admin"))
     log.create_topics(topic_plan(PREFIX, partitions=2, stations=STATIONS))
     log.close()
-    folder = tmp_path_factory.mktemp("admin")
-    told = json.loads(run("topics", "acl", "--settings", str(settings_file(folder, "admin")), "--json").stdout)
+    file = settings_file(tmp_path_factory.mktemp("admin"), "admin")
+    told = json.loads(CliRunner().invoke(main, ["topics", "acl", "--settings", str(file), "--json"]).stdout)
     acls = [
         ACL(
             rule["principal"],

@@ -20,6 +20,7 @@ from streamgp.wire.memory import MemoryLog
 from tests.flow.network import Network, observations, settings_of
 
 SENT = observations(30)
+FEW = observations(13)  # the warm-up takes ten
 
 
 def stopped(folder: Path) -> Network:
@@ -186,7 +187,7 @@ def test_in_either_store_the_last_good_snapshot_is_used_and_none_is_a_refusal(
 ) -> None:
     """C43, C46: the newest damaged: the one before; both damaged: a clear error, never a silent fresh start."""
     network = Network(tmp_path, settings_of(snapshot_every_s=0.2), state=state)
-    network.send(SENT)
+    network.send(FEW)
     network.run()
     before = network.model("A")
     network.kill("agent.A")
@@ -245,10 +246,10 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_and_the_journal_bridge
             raise CheckpointError("disk full") if state == "folder" else DeliveryError("the log is away", [])
 
         store.save = full  # type: ignore[method-assign]  # as a full disk does
-        network.send(SENT)
+        network.send(FEW)
         network.run()
-        assert failures > 3
-        network.check(SENT)
+        assert failures > 1
+        network.check(FEW)
         store.save = kept  # type: ignore[method-assign]  # as it was
         before = network.model("A")
         network.kill("agent.A")

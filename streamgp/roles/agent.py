@@ -28,6 +28,9 @@ CLIP = 8.0
 GROWN = 250
 VERSION = 2
 
+#: a point farther out than this, in model units, is no question
+FARTHEST = 1e100
+
 
 @final
 class Agent:
@@ -169,7 +172,13 @@ class Agent:
         if not queries:
             return []
         own = Scale(*self.model.scale)
-        belief = self.model.answer(np.array([row for q in queries for row in q.points], dtype=np.float64))
+        rows = np.array([row for q in queries for row in q.points], dtype=np.float64)
+        wild = (np.abs(rows) > FARTHEST).any(axis=1) if rows.ndim == 2 else np.zeros(len(rows), dtype=bool)
+        rows[wild] = 0.0  # their squares are no numbers: nobody answers them, and the others' answers stay
+        belief = self.model.answer(rows)
+        if wild.any():
+            mean = np.where(wild, np.nan, belief.mean)
+            belief = Gaussian(mean, belief.variance, belief.noise_variance)
         out, at = [], 0
         for q in queries:
             scale, cut = q.scale or own, slice(at, at := at + len(q.points))

@@ -86,6 +86,7 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 or max(self.rank_global, self.rank_deviation, self.rank_local) > LARGEST,
                 f"sizes and iterations must be at most {LARGEST}",
             ),
+            (self.seed < 0, "seed must not be negative"),
             (self.rounds < 0, "rounds must not be negative"),
             (not 0 < self.q_rate <= 1 or self.rate <= 0, "rate must be positive and q_rate in (0, 1]"),
             (min(self.min_clients, self.patience, self.quiet_rounds) < 1, "counts must be at least 1"),

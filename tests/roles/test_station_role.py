@@ -14,8 +14,9 @@ from streamgp.models.features import FeatureSettings
 from streamgp.models.station import StationModel
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door
-from streamgp.roles.settings import AgentSettings, Settings
+from streamgp.roles.settings import AgentSettings, ModelSettings, Settings
 from streamgp.roles.station import IDLE_AFTER_S, AgentRole
+from streamgp.roles.wiring import agent_role
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import read_dead_letter
 from streamgp.wire.log import Message, Outgoing
@@ -384,3 +385,24 @@ def test_a_station_that_never_pauses_promises_all_the_same() -> None:
     last = promised[-1]
     assert last.time_ms is not None
     assert all(int(q.split(":")[1]) < last.time_ms for q in last.queries)
+
+
+def test_a_question_from_beyond_all_numbers_is_abstained_from_and_stops_nobody() -> None:
+    """C13, R58: one hostile point of 1e308 among good ones, with more places learned than one tree's tail holds."""
+    settings = Settings(agent=AgentSettings(settle_s=0.0), model=ModelSettings(warm_up=8, n_neighbors=4))
+    role = agent_role(settings, "A")
+    role.start(0.0)
+    for i in range(300):
+        value = encode(Observation(station="A", time_ms=i * DAY, y=float((i * i) % 17)))
+        role.feed([Message("streamgp.observations", 0, i, "A", value, NOW_MS)], 0.0)
+        role.drain(0.0)
+    width = role.agent.model.width
+    for k, far in enumerate((0.5, 1e308, -1e200)):
+        query = Query(id=f"B:{k}", station="B", time_ms=DAY, target_ms=2 * DAY, points=((far,) * width,))
+        role.feed([Message("streamgp.queries", 0, k, query.id, encode(query), NOW_MS)], 1.0)
+    told = [decode(o.value, Prediction) for o in role.drain(1.0) if o.topic == "streamgp.predictions"]
+    assert [(p.query_id, p.abstained or None, len(p.mean)) for p in told] == [
+        ("B:0", None, 1),
+        ("B:1", "not finite", 0),
+        ("B:2", "not finite", 0),
+    ]

@@ -54,9 +54,9 @@ def test_the_training_ends_as_if_nothing_had_been(place: str, tmp_path: Path) ->
     undisturbed, _ = trained(tmp_path / "a", killed=None)
     server, federation = trained(tmp_path / "b", killed=place)
     assert server.outcome == undisturbed.outcome == "done"
-    np.testing.assert_array_equal(server.state.precision, undisturbed.state.precision)
-    for name, a in undisturbed.state.block.items():
-        np.testing.assert_array_equal(server.state.block[name], a)
+    np.testing.assert_array_equal(server.shared.precision, undisturbed.shared.precision)
+    for name, a in undisturbed.shared.block.items():
+        np.testing.assert_array_equal(server.shared.block[name], a)
     rounds = [s.round for s in federation.states() if s.status in ("ok", "done")]
     assert rounds == sorted(set(rounds))
     assert server.ignored.get("repeated", 0) == 0 or place == "after it has sent"

@@ -54,7 +54,7 @@ def settings_file(folder: Path, user: str) -> Path:
     rows = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table(user).items())
     path.write_text(
         f'prefix = "{PREFIX}"\nstations = ["A", "B"]\nobservation_topics = "per-station"\n'
-        f"[agent]\nsettle_s = 0.0\nidle_wait_s = 0.2\n[keep]\nend_within_s = 20.0\n[kafka]\n{rows}\n"
+        f"[agent]\nsettle_s = 0.0\nmax_wait_s = 0.5\nidle_wait_s = 0.2\n[keep]\nend_within_s = 20.0\n[kafka]\n{rows}\n"
     )
     return path
 

@@ -38,7 +38,7 @@ def _roles(stations: tuple[str, ...], roles: tuple[str, ...]) -> list[str]:
 
 @click.group("keys")
 def command() -> None:
-    """Make, list, replace and revoke the Ed25519 keys that records are signed with.
+    """Make, list, rotate and revoke the Ed25519 keys that records are signed with.
 
     A private key stays on the machine of its role; allowed.toml goes to all of them. Running roles look at it
     again by themselves.

@@ -73,4 +73,3 @@ def log_to_stderr(level: str = "INFO", *, form: str = "text") -> None:
     handler.setFormatter(AsJson() if form == "json" else text)
     handler.addFilter(Bounded())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("kafka").setLevel(logging.WARNING)

@@ -17,6 +17,9 @@ from streamgp.roles.wiring import subscriptions
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.topics import preflight
 
+#: how long somebody who watches waits for a broker
+PATIENCE_S = 10.0
+
 
 @click.command("watch")
 @shared
@@ -44,7 +47,10 @@ def command(
     try:
         with stopping() as stop:
             reads = subscriptions("trust" if agents else "watch", settings)
-            preflight(log, [s.topic for s in reads], command=create_command(settings), stop=stop)
+            topics = [s.topic for s in reads]
+            preflight(log, topics, command=create_command(settings), stop=stop, patience_s=PATIENCE_S)
+            if stop.is_set():
+                return
             reader = log.reader(reads, start="earliest" if from_start or agents else "latest")
             console = Console(file=sys.stdout)
             if agents:

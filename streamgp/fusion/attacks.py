@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, final
+
+import numpy as np
 
 from streamgp.errors import SettingsError
 from streamgp.fusion.informed import Alie, Collusion, Mimic
@@ -83,10 +86,14 @@ def make_lie(kind: str, settings: dict[str, Any]) -> Lie:
     if kind not in _LIES:
         raise SettingsError(f"unknown attack {kind!r}: one of {' '.join(KINDS)}")
     make, defaults = _LIES[kind]
-    known = {field.name for field in dataclasses.fields(make)}
-    unknown = sorted(set(settings) - known)
+    known = {field.name: field.default for field in dataclasses.fields(make)}
+    unknown = sorted(set(settings) - set(known))
     if unknown:
         raise SettingsError(f"attack {kind} has no setting {', '.join(unknown)}")
+    for name, value in settings.items():
+        number = isinstance(value, (int, float, np.number)) and math.isfinite(value)
+        if not number and (name == "magnitude" or isinstance(known[name], (int, float))) and value is not None:
+            raise SettingsError(f"attack {kind}: {name} must be a finite number, got {value!r}")
     lie: Lie = make(**{**defaults, **settings})
     return lie
 

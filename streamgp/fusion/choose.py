@@ -151,13 +151,14 @@ def choose(
     v_cloud = _variance(cloud)
     if v_local.shape != v_cloud.shape:
         raise ValueError(f"local and cloud must be of one shape, got {v_local.shape} and {v_cloud.shape}")
+    possible = v_cloud > 0  # the cloud's answer is no answer elsewhere
     if rule == "eq8":
-        return np.asarray(v_local > v_cloud)
+        return np.asarray(possible & (v_local > v_cloud))
     if constants is None:
         raise SettingsError("eq9 needs constants: from settings or from a record")
     with np.errstate(invalid="ignore"):  # two infinite variances: nothing speaks for the cloud
         gain = constants.theta_cloud * v_cloud - constants.theta_local * v_local
-    return np.asarray(gain < -constants.margin)
+    return np.asarray(possible & (gain < -constants.margin))
 
 
 def _variance(believed: Believed | ArrayLike) -> Array:

@@ -142,7 +142,7 @@ def data_prior(kernel: CompiledKernel, sample: Sample) -> LogNormalPrior:
     """
     deviations: list[Array] = [np.full(h.n_elements, _spread_of(h.name)) for h in _free_hyperparameters(kernel.source)]
     sd = np.concatenate([np.zeros(0), *deviations, [1.5]])
-    mean_square = max(float(np.mean(sample.y**2)), np.finfo(np.float64).tiny)
+    mean_square = mean_square_of(sample.y)
     mean = np.append(data_start(kernel, sample, 4.0), np.log(0.3 * mean_square))
     return LogNormalPrior(mean, sd**-2.0)
 
@@ -157,9 +157,8 @@ def data_start(kernel: CompiledKernel, sample: Sample, reach: float) -> Array:
     Every free hyperparameter whose name ends in ``length_scale``, ``length_scales``, ``constant_value`` or
     ``noise_level`` is set; others stay as they are.
     """
-    spread = np.std(sample.X, axis=0)
-    spread = np.where(spread > 0, spread, 1.0) * np.sqrt(sample.X.shape[1])
-    mean_square = float(np.mean(sample.y**2))
+    spread = spread_of(sample.X) * np.sqrt(sample.X.shape[1])
+    mean_square = mean_square_of(sample.y)
     parts: list[Array] = []
     at = 0
     theta = kernel.theta
@@ -175,6 +174,17 @@ def data_start(kernel: CompiledKernel, sample: Sample, reach: float) -> Array:
         parts.append(part)
         at += n
     return np.concatenate([np.zeros(0), *parts])
+
+
+def spread_of(X: Array) -> Array:
+    """(d,) standard deviation of each column of X; 1 for one that varies by no more than rounding does."""
+    spread = np.std(X, axis=0)
+    return np.asarray(np.where(spread > 1e-12 * np.abs(X).max(axis=0), spread, 1.0))
+
+
+def mean_square_of(y: Array) -> float:
+    """Mean square of targets; 1 where they say nothing of their size, being all zero."""
+    return float(np.mean(y**2)) or 1.0
 
 
 def _free_hyperparameters(kernel: Any) -> list[Any]:

@@ -202,6 +202,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
         Y is (n, Q), or (S, n, Q) for S batches at the same X, which then gives S answers for one factorisation.
         """
+        check_is_fitted(self)
         batches = np.asarray(Y, dtype=np.float64)
         many = batches.ndim == 3
         scores = [

@@ -132,8 +132,9 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
             raise ValueError(f"n_neighbors must be a whole number, got {self.n_neighbors!r}")
         if self.n_neighbors < 1:
             raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
-        if self.max_points is not None and self.max_points < 1:
-            raise ValueError(f"max_points must be at least 1 or None, got {self.max_points}")
+        whole = isinstance(self.max_points, (int, np.integer)) and not isinstance(self.max_points, bool)
+        if self.max_points is not None and not (whole and self.max_points >= 1):
+            raise ValueError(f"max_points must be a whole number of at least 1, or None, got {self.max_points!r}")
         if not (np.isfinite(self.noise_variance) and self.noise_variance >= 0):
             raise ValueError(f"noise_variance must be finite and not negative, got {self.noise_variance}")
         if self.optimizer not in (None, "lbfgs"):
@@ -174,7 +175,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
     def _compiled(self, d: int) -> CompiledKernel:
         if self.kernel is not None:
             return compile_kernel(self.kernel)
-        wide = (1e-9, 1e9)
+        wide = (1e-20, 1e20)
         return compile_kernel(ConstantKernel(1.0, wide) * Matern(np.ones(d), length_scale_bounds=wide, nu=2.5))
 
     # -- what was learned

@@ -277,7 +277,9 @@ def _refreshes(count: int) -> bool:
 def _scale_of(readings: list[Reading]) -> tuple[float, float]:
     values = np.array([y for _, _, y in readings])
     mean, std = float(np.mean(values)), float(np.std(values))
-    return mean, std if std > 1e-12 * abs(mean) else 1.0
+    if std <= 1e-12 * abs(mean):  # constant: standardised it is zero, not what rounding makes of the mean
+        return float(values[0]), 1.0
+    return mean, std
 
 
 def _cadence(readings: list[Reading]) -> int:

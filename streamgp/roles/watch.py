@@ -235,7 +235,8 @@ def _agents(agents: dict[str, Trust]) -> Table:
         "refused",
         "not heard by",
     ):
-        table.add_column(name, justify="left" if name in ("agent", "standing", "not heard by") else "right")
+        words = name in ("agent", "standing", "not heard by")
+        table.add_column(name, justify="left" if words else "right", no_wrap=name in ("agent", "standing"))
     for name, t in sorted(agents.items()):
         table.add_row(
             name,

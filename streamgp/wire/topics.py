@@ -7,13 +7,18 @@ deleted on arrival nor refused.
 
 from __future__ import annotations
 
+import logging
+import math
 import re
 import threading
+import time
 from collections.abc import Iterable
 
 from streamgp.errors import BrokerUnavailableError, SettingsError, TopicMissingError
 from streamgp.wire.log import Log, TopicSpec
 from streamgp.wire.records import DEAD_LETTER, TOPICS
+
+logger = logging.getLogger("streamgp.wire.topics")
 
 #: Partitions of the topics that are read by key, so that work and storage spread.
 PARTITIONS = 12
@@ -116,24 +121,36 @@ def topic_plan(prefix: str, *, partitions: int = PARTITIONS, stations: Iterable[
 
 
 def preflight(
-    log: Log, names: Iterable[str], *, command: str = "streamgp topics create", stop: threading.Event | None = None
+    log: Log,
+    names: Iterable[str],
+    *,
+    command: str = "streamgp topics create",
+    stop: threading.Event | None = None,
+    patience_s: float = math.inf,
 ) -> None:
     """Return when the broker is there and has all these topics.
 
-    A broker that is away is waited for, until ``stop`` is set; a topic that is missing, for 3 s, for it may just
-    be in the making.
+    A broker that is away is waited for, until ``stop`` is set or for ``patience_s``; a topic that is missing, for
+    3 s, for it may just be in the making.
 
     Raises
     ------
+    BrokerUnavailableError
+        If no broker answered for ``patience_s``.
     TopicMissingError
         Naming every topic that is missing and the ``command`` that makes them.
     """
     wanted, waiting = sorted(set(names)), stop or threading.Event()
-    tries, missing = 0, wanted
+    tries, missing, told, started = 0, wanted, False, time.monotonic()
     while not waiting.is_set():
         try:
             there = log.topics()
-        except BrokerUnavailableError:
+        except BrokerUnavailableError as error:
+            if time.monotonic() - started >= patience_s:
+                raise
+            if not told:
+                logger.warning("%s; waiting for it", error)
+                told = True
             waiting.wait(1.0)
             continue
         missing = [name for name in wanted if name not in there]

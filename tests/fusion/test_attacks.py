@@ -74,6 +74,15 @@ def test_every_kind_strikes_without_a_look_at_the_others(kind: str) -> None:
     assert (len(answers) == 0) == (kind == "silence")
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, "x"])
+@pytest.mark.parametrize(
+    "kind", ["same-value", "gaussian", "bit-flip", "tiny-variance", "sleeper", "per-query", "flood"]
+)
+def test_a_size_that_is_no_finite_number_is_refused(kind: str, bad: object) -> None:
+    with pytest.raises(SettingsError, match="magnitude"):
+        make_attack(kind, magnitude=bad)
+
+
 def test_what_the_simple_lies_send() -> None:
     (a,) = strike("same-value", magnitude=-3.0)
     np.testing.assert_array_equal(a.mean, -3.0)

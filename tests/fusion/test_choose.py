@@ -26,6 +26,13 @@ def test_without_a_cloud_or_with_a_broken_one_the_station_keeps_its_own() -> Non
     assert not choose([1.0, 2.0], [np.nan, np.inf]).any()
 
 
+@pytest.mark.parametrize("impossible", [-1.0, 0.0, np.nan])
+def test_a_variance_that_no_answer_can_have_is_never_taken(impossible: float) -> None:
+    constants = ChoiceConstants(1.0, 1.0, 0.0)
+    assert not choose([1.0], [impossible])[0]
+    assert not choose([1.0], [impossible], "eq9", constants=constants)[0]
+
+
 def test_eq9_by_hand() -> None:
     constants = ChoiceConstants(theta_cloud=2.0, theta_local=3.0, margin=0.5)
     np.testing.assert_array_equal(

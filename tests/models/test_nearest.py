@@ -189,3 +189,29 @@ def test_copies_and_several_outputs() -> None:
 def test_parameters_that_make_no_sense_are_refused(wrong: dict) -> None:
     with pytest.raises(ValueError):
         NearestNeighborGP(**wrong).fit([[0.0]], [0.0])
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_targets_that_are_all_zero_are_forecast_as_zero(learn: str) -> None:
+    """A dry gauge: nothing is known of the size of its readings, and that is no reason for a NaN."""
+    X = data(80)[0]
+    model = getattr(NearestNeighborGP(), learn)(X, np.zeros(80))
+    mean, std = model.predict(X[:3], return_std=True)
+    assert (mean == 0.0).all()
+    assert ((std > 0.0) & (std < 1.0)).all()
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e6, 1e9])
+def test_the_default_kernel_follows_the_size_of_the_targets(size: float) -> None:
+    X, y = data(60)
+    assert NearestNeighborGP().fit(X, size * y).score(X, size * y) > 0.9
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_a_column_that_varies_by_rounding_alone_is_a_constant_one(learn: str) -> None:
+    """A latitude of 53.3 has a standard deviation of 7e-15; a query that is rounded otherwise is still near."""
+    X, y = data(60)
+    wide = np.c_[X, np.full(60, 53.3)]
+    model = getattr(NearestNeighborGP(), learn)(wide, y)
+    near = model.predict(wide + np.array([0.0, 0.0, 1e-6]))
+    assert near == pytest.approx(model.predict(wide), abs=1e-3)

@@ -29,3 +29,19 @@ def test_forecasts_follow_the_units_of_the_readings(kind: str) -> None:
     one, other = beliefs
     assert other.mean[0] == pytest.approx(1000.0 * one.mean[0] + 5.0, rel=1e-3)
     assert np.sqrt(other.total[0]) == pytest.approx(1000.0 * np.sqrt(one.total[0]), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["nearest", "cpoe"])
+@pytest.mark.parametrize("value", [0.0, 12.5, 0.1])
+def test_a_constant_reading_is_forecast_as_it_is(kind: str, value: float) -> None:
+    """Past the warm-up, tuning on; a dry gauge, and one whose mean is not its value in binary."""
+    settings = Settings(model=ModelSettings(kind=kind, warm_up=60), agent=AgentSettings(step_ms=HOUR))  # type: ignore[arg-type]
+    station = station_model(settings)
+    for i in range(100):
+        station.observe(i * HOUR, {}, value)
+    asked = station.ask(100 * HOUR)
+    assert asked is not None
+    row, mean, std = asked
+    belief = station.answer(row[None]).rescaled(shift=mean, scale=std)
+    assert belief.mean[0] == pytest.approx(value, abs=1e-9)
+    assert np.isfinite(belief.total[0])

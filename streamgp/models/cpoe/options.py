@@ -10,6 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from streamgp.errors import SettingsError
 from streamgp.gp.gaussian import Array
+from streamgp.gp.hyperparameters import mean_square_of, spread_of
 from streamgp.gp.kernels import CompiledKernel, compile_kernel
 from streamgp.gp.projections import Approximation
 from streamgp.models.cpoe.layout import PREDECESSORS
@@ -114,9 +115,8 @@ def default_kernel(d: int) -> Any:
 
 def data_scaled(kernel: CompiledKernel, X: Array, y: Array) -> CompiledKernel:
     """The default kernel started at the data's own scales."""
-    spread = np.std(X, axis=0)
-    spread = np.where(spread > 0, spread, 1.0) * np.sqrt(X.shape[1])
-    power = float(np.mean(y * y)) or 1.0
+    spread = spread_of(X) * np.sqrt(X.shape[1])
+    power = mean_square_of(y)
     return kernel.with_theta(np.log(np.append(power, spread)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import get_args
@@ -92,6 +93,15 @@ def command(
         draw(result.tally, picture, unit=unit, attack_from_ms=plan.attack_from_ms() if result.liars else None)
     except StreamGPError as error:
         fail(error)
+    if not result.details["scored"]:
+        warm_up = settings.model.warm_up
+        click.echo(
+            f"nothing could be scored: all methods have an answer only once enough honest stations are past their "
+            f"warm-up of {warm_up} readings; take a longer --period",
+            err=True,
+        )
+    if len(result.liars) > math.ceil(settings.cloud.beta * len(result.stations)):  # what is cut at each end
+        click.echo(f"{len(result.liars)} liars are more than beta = {settings.cloud.beta:.3g} allows for", err=True)
     if as_json:
         click.echo(json.dumps(result.as_json()))
         return

@@ -88,7 +88,11 @@ def work(
     keep = settings.keep
     if settings.health.log == "json":
         log_to_stderr(form="json")
-    clock, log = SystemClock(), KafkaLog(needs_broker(settings), settings.kafka)
+    clock = SystemClock()
+    try:
+        log = KafkaLog(needs_broker(settings), settings.kafka)
+    except StreamGPError as error:
+        fail(error)
     try:
         gate = make_gate(settings, signed_as or place.role, clock)
         with stopping() as told, ending_within(keep.end_within_s, told):

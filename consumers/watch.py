@@ -43,8 +43,8 @@ def command(
     """Show every station's forecast as it is published, and how well each method does so far."""
     log_to_stderr()
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
-    log = KafkaLog(needs_broker(settings), settings.kafka)
     try:
+        log = KafkaLog(needs_broker(settings), settings.kafka)
         with stopping() as stop:
             reads = subscriptions("trust" if agents else "watch", settings)
             topics = [s.topic for s in reads]

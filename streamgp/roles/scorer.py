@@ -13,6 +13,7 @@ from scipy.special import ndtri
 
 from streamgp.errors import DecodeError, EncodeError
 from streamgp.roles.agent import scalar
+from streamgp.roles.door import Door, Refused
 from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.settings import ScorerSettings, Settings
 from streamgp.wire.codec import decode, encode
@@ -120,6 +121,7 @@ class ScorerRole:
     def __init__(self, settings: Settings) -> None:
         self.counts: Counter[str] = Counter()
         self._settings = settings
+        self._door = Door(settings.door_settings())
         self._stations: dict[str, _Station] = {}
         self._by_query: OrderedDict[str, _Pending] = OrderedDict()
         self._early: OrderedDict[str, dict[str, tuple[float, float, float]]] = OrderedDict()
@@ -147,8 +149,7 @@ class ScorerRole:
 
     def _read(self, message: Message, suffix: str) -> None:
         if suffix == "observations":
-            observation = decode(message.value, Observation)
-            self._observe(observation, scalar(observation))
+            self._admit(decode(message.value, Observation), message)
         elif suffix == "queries":
             self._ask(decode(message.value, Query))
         elif suffix == "forecasts":
@@ -161,6 +162,17 @@ class ScorerRole:
                 self._believe(s.query_id, "chosen", (s.mean[0], s.variance[0], s.noise_variance[0]))
                 local = (s.local_mean[0], s.local_variance[0], s.local_noise_variance[0])
                 self._believe(s.query_id, "local", local)
+
+    def _admit(self, observation: Observation, message: Message) -> None:
+        """What the station's agent refuses is no truth; the dead letter is the agent's to write."""
+        if message.key != observation.station:
+            self.counts["refused: another's key"] += 1
+            return
+        verdict = self._door.check(observation, int(message.timestamp_ms))
+        if isinstance(verdict, Refused):
+            self.counts[f"refused: {verdict.reason}"] += 1
+        else:
+            self._observe(verdict.observation, scalar(verdict.observation))
 
     def _take_forecast(self, f: Forecast) -> None:
         if f.mean and f.variance and f.noise_variance:
@@ -293,6 +305,7 @@ class ScorerRole:
         number = {id(p): i for i, p in enumerate(table)}
         return {
             "v": VERSION,
+            "door": self._door.state(),
             "table": [[p.station, p.query_id, p.target_ms, p.asked_ms, p.scale, _plain(p.beliefs)] for p in table],
             "by_query": [number[id(p)] for p in self._by_query.values()],
             "stations": {name: station.state(number) for name, station in self._stations.items()},
@@ -304,6 +317,7 @@ class ScorerRole:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state; raises a CheckpointError if it is damaged or of another version."""
         with restoring("scorer", state, VERSION):
+            self._door = Door.from_state(state["door"], self._settings.door_settings())
             table = [
                 _Pending(station, query_id, target_ms, asked_ms, scale, _beliefs(beliefs))
                 for station, query_id, target_ms, asked_ms, scale, beliefs in state["table"]

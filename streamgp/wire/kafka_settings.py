@@ -25,6 +25,10 @@ _OURS = {
     "transactional_id": "the role decides it",
     "kafka_client": "it is made here",
 }
+_CHOICES = {
+    "security_protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "isolation_level": ("read_uncommitted", "read_committed"),
+}
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 
 #: what differs from kafka-python's defaults: nothing is lost, the broker's return is noticed within seconds
@@ -139,6 +143,10 @@ def _check(key: str, value: Any, where: str, known: Mapping[str, Any]) -> None:
     if key != "acks" and not _fits(value, known[key]):
         wanted = "true or false" if isinstance(known[key], bool) else "a number"
         raise SettingsError(f"{where}.{key} must be {wanted}, not {value!r}")
+    if key in _CHOICES and value is not None and value not in _CHOICES[key]:
+        raise SettingsError(f"{where}.{key} must be one of {', '.join(_CHOICES[key])}, not {value!r}")
+    if key.endswith(("_ms", "_bytes", "_records")) and isinstance(value, int | float) and value < -1:
+        raise SettingsError(f"{where}.{key} must not be negative, not {value!r}")
     if key in _FILES and value is not None and not Path(value).is_file():
         raise SettingsError(f"{where}.{key}: there is no file {value!r}")
 

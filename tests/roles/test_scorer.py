@@ -17,6 +17,7 @@ from streamgp.wire.log import Message, Outgoing
 from streamgp.wire.records import Forecast, Observation, Query, Record, Scale, Score, StationForecast
 
 DAY = 86_400_000
+NOW_MS = 1_700_000_000_000
 
 
 def test_scores_equal_their_definitions() -> None:
@@ -40,7 +41,7 @@ def test_the_band_covers_what_it_says() -> None:
 
 def message(suffix: str, record: Record, offset: int) -> Message:
     station = getattr(record, "station", "A")
-    return Message(f"streamgp.{suffix}", 0, offset, station, encode(record))
+    return Message(f"streamgp.{suffix}", 0, offset, station, encode(record), NOW_MS)
 
 
 def walk() -> list[Message]:
@@ -112,14 +113,14 @@ def test_scores_do_not_depend_on_the_order_of_arrival() -> None:
         role = ScorerRole(Settings())
         role.feed(history, 0.0)
         for i, m in enumerate(order):
-            role.feed([Message(m.topic, 1, i, m.key, m.value)], 0.0)
+            role.feed([Message(m.topic, 1, i, m.key, m.value, NOW_MS)], 0.0)
         assert scores_of(role.drain(0.0)) == expected
 
 
 def test_records_read_twice_are_scored_once() -> None:
     role = ScorerRole(Settings())
     role.feed(walk(), 0.0)
-    again = [Message(m.topic, m.partition, m.offset + 100, m.key, m.value) for m in walk()]
+    again = [Message(m.topic, m.partition, m.offset + 100, m.key, m.value, NOW_MS) for m in walk()]
     role.feed(again, 0.0)
     scores_of(role.drain(0.0))
 
@@ -134,3 +135,25 @@ def test_memory_is_bounded_when_truth_never_comes() -> None:
     pending = sum(len(v) for v in role._station("A").pending.values())
     assert pending <= 3 * settings.scorer.keep
     assert len(role._by_query) <= settings.scorer.keep
+
+
+def test_what_the_agent_refuses_is_no_truth() -> None:
+    """C08, R28: one time in the future must not make every later truth a late one; a sentinel is no reading."""
+    role, messages = ScorerRole(Settings()), walk()
+    ahead = Observation(station="A", time_ms=NOW_MS + 30 * DAY, y=10.0)
+    sentinel = Observation(station="A", time_ms=1, y=-999.0)
+    bad = [
+        Message("streamgp.observations", 1, at, "A", encode(record), NOW_MS)
+        for at, record in enumerate((ahead, sentinel))
+    ]
+    role.feed([messages[0], *bad, *messages[1:]], 0.0)
+    spoilt = [m.value for m in role.drain(0.0)]
+    twin = ScorerRole(Settings())
+    twin.feed(walk(), 0.0)
+    assert spoilt == [m.value for m in twin.drain(0.0)]
+    assert spoilt
+    assert role.counts["refused: clock ahead"] == 1
+    assert role.counts["refused: sentinel"] == 1
+    again = ScorerRole(Settings())
+    again.restore(role.state())
+    assert again.state() == role.state()

@@ -99,3 +99,10 @@ def test_an_address_that_is_none_is_refused(broker: str) -> None:
 def test_a_table_must_be_one() -> None:
     with pytest.raises(SettingsError, match=r"kafka\.consumer must be a table"):
         KafkaLog("localhost:9092", {"consumer": 3})
+
+
+@pytest.mark.parametrize("table", [{"security_protocol": "SASL-SSL"}, {"consumer": {"max_poll_interval_ms": -5}}])
+def test_a_value_that_kafka_would_not_refuse_is_refused_here(table: dict[str, object]) -> None:
+    """C19: a slip in the protocol must not make a connection without encryption."""
+    with pytest.raises(SettingsError, match=r"security_protocol must be one of|must not be negative"):
+        KafkaLog("127.0.0.1:9092", table)

@@ -264,9 +264,11 @@ def load_settings(path: Path | None, **overrides: Any) -> Settings:
         settings = Settings()
     else:
         try:
-            settings = parse_settings(path.read_text(encoding="utf-8"), source=str(path))
+            settings = parse_settings(path.read_text(encoding="utf-8-sig"), source=str(path))
         except OSError as error:
             raise SettingsError(f"cannot read the settings file {path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise SettingsError(f"{path}: not UTF-8 at byte {error.start}") from error
     given = {name: value for name, value in overrides.items() if value is not None}
     settings = _on_model_rows(msgspec.structs.replace(settings, **given))
     check(settings)

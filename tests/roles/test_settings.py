@@ -63,3 +63,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_the_lateness_of_the_agent_is_the_doors() -> None:
     assert parse_settings("[agent]\nlateness_ms = 60000").door_settings().max_late_s == 60.0
     assert parse_settings("[door]\nmax_late_s = 5.0").door_settings().max_late_s == 5.0
+
+
+def test_a_file_that_is_not_utf8_is_named_and_a_byte_order_mark_is_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_bytes("# Zürich\nprefix = 'net'\n".encode("latin-1"))
+    with pytest.raises(SettingsError, match=r"s\.toml: not UTF-8"):
+        load_settings(path)
+    path.write_bytes("# Zürich\nprefix = 'net'\n".encode("utf-8-sig"))
+    assert load_settings(path).prefix == "net"

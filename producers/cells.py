@@ -51,7 +51,7 @@ def number(cell: object, decimal: str = ".") -> float | None:
     Raises
     ------
     NotANumberError
-        If the cell holds something else, an infinity included.
+        If the cell holds something else, an infinity or a boolean included.
 
     Examples
     --------
@@ -67,6 +67,8 @@ def number(cell: object, decimal: str = ".") -> float | None:
             value = _grouped(cell, decimal)
     elif cell is None:
         return None
+    elif isinstance(cell, bool):  # an int to Python, yet true is no measurement
+        raise NotANumberError("not a number")
     elif isinstance(cell, (int, float, Decimal)):
         try:
             value = float(cell)

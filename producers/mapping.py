@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from producers.cells import NotANumberError, is_missing, number
-from producers.dates import TimeError
+from producers.dates import AMBIGUOUS, NO_SUCH_TIME, TimeError
 from producers.times import TimeReader
 from streamgp.errors import DatasetError
 
@@ -107,7 +107,7 @@ def find_mapping(
     Raises
     ------
     DatasetError
-        If a wished column is not there, or nothing tells which is meant.
+        If a wished column is not there, nothing tells which is meant, or the file has no names of columns.
     """
     wished = [
         *(wishes.time or "").split(","),
@@ -121,6 +121,8 @@ def find_mapping(
     if absent:
         raise DatasetError(f"no column is called {', '.join(absent)}; there are {', '.join(names)}")
     time = _find_time(names, sample, wishes, times)
+    if not (wishes.time or wishes.station or wishes.targets) and _is_a_time(time[0], times):
+        raise DatasetError(f"the first row holds data ({time[0]}), not the names of columns: add a header line")
     rest = [name for name in names if name not in (*time, wishes.flag, wishes.unit)]
     station = wishes.station
     if station is None and wishes.shape != "wide":
@@ -204,6 +206,15 @@ def _reads_as_time(sample: Sequence[dict[str, Any]], name: str, times: Callable[
         return True
 
     return _all(sample, name, reads)
+
+
+def _is_a_time(name: str, times: Callable[[], TimeReader]) -> bool:
+    """Whether the name of the time column is a time itself, one with day and month in doubt included."""
+    try:
+        times().read(name)
+    except TimeError as error:
+        return str(error) in (AMBIGUOUS, NO_SUCH_TIME)
+    return True
 
 
 def _all(sample: Sequence[dict[str, Any]], name: str, holds: Callable[[Any], Any]) -> bool:

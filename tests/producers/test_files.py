@@ -272,9 +272,6 @@ def test_numbers(cell: object, decimal: str, value: float | None) -> None:
 
 @pytest.mark.parametrize("cell", ["12,5", "inf", "-Infinity", "1.2.3", "5 m/s", True, [1], 10**400])
 def test_no_numbers(cell: object) -> None:
-    if cell is True:
-        assert number(cell) == 1.0
-        return
     with pytest.raises(NotANumberError):
         number(cell)
 
@@ -352,3 +349,19 @@ def test_encodings() -> None:
     assert detect("a,b\n1.5,2\n".encode("utf-16")).encoding == "utf-16"
     cut: Any = "ä".encode() * 10
     assert detect(b"a,b\n1,2\n" + cut[:-1]).encoding == "utf-8"
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-03-01,7.5\n2024-03-02,8\n", "A,1709312400,7.5\nA,1709316000,8\n", "03/02/2024,7\n13/02/2024,8\n"]
+)
+def test_a_file_without_a_header_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DatasetError, match="first row holds data"):
+        _read(tmp_path, text)
+
+
+def test_columns_with_numbers_for_names_are_a_header(tmp_path: Path) -> None:
+    content, _ = _read(tmp_path, "when,101,102\n2024-03-01,7.5,8\n")
+    assert [(o.station, o.y) for o in content.observations] == [("101", 7.5), ("102", 8.0)]
+    named = FileOptions(wishes=Wishes(time="2024-03-01", targets=("7.5",)))
+    content, _ = _read(tmp_path, "2024-03-01,7.5\n2024-03-02,8\n", options=named)
+    assert [o.y for o in content.observations] == [8.0]

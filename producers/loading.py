@@ -29,13 +29,14 @@ class Choice:
 
 @dataclass
 class Load:
-    """Observations, oldest first, and what was left out on the way."""
+    """Observations, oldest first, and what was left out on the way; where none is left of some, ``why_none``."""
 
     observations: Sequence[Observation] | Iterable[Observation]
     count: int
     skipped: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
     faults: list[Skipped] = field(default_factory=list)
+    why_none: str = ""
 
 
 def load_dataset(name: str, choice: Choice, *, target: str | None = None) -> Load:
@@ -49,7 +50,10 @@ def load_dataset(name: str, choice: Choice, *, target: str | None = None) -> Loa
         limit=choice.limit,
     )
     missing = Counter({"missing": selection.missing}) if selection.missing else Counter()
-    return Load(selection, len(selection), skipped=missing)
+    load = Load(selection, len(selection), skipped=missing)
+    if not load.count and choice.limit != 0:
+        load.why_none = f"{name} has no observation{_span(choice)}{_left_out(missing)}"
+    return load
 
 
 def load_files(paths: Sequence[Path], options: FileOptions, choice: Choice, *, tell: Tell) -> Load:
@@ -71,7 +75,7 @@ def load_files(paths: Sequence[Path], options: FileOptions, choice: Choice, *, t
         load.missing += content.missing
         load.faults += content.faults
     known = list(dict.fromkeys(row.station for row in rows))
-    if unknown := [station for station in choice.stations if station not in known]:
+    if (rows or not load.skipped) and (unknown := [s for s in choice.stations if s not in known]):
         raise DatasetError(f"no observation of {', '.join(unknown)}; there are {', '.join(known[:50])}")
     wanted = frozenset(choice.stations)
     chosen = [
@@ -83,6 +87,24 @@ def load_files(paths: Sequence[Path], options: FileOptions, choice: Choice, *, t
     ]
     if len(paths) > 1:
         chosen.sort(key=lambda row: row.time_ms)
+    if rows and not chosen:
+        asked = sum(not wanted or row.station in wanted for row in rows)
+        load.why_none = f"none of {asked} observations is{_span(choice)}"
+    elif not rows and load.skipped:
+        load.why_none = f"no row holds an observation{_left_out(load.skipped)}"
     load.observations = chosen[: choice.limit]
     load.count = len(load.observations)
     return load
+
+
+def _span(choice: Choice) -> str:
+    """The time that was asked for, in words."""
+    start = "" if choice.start is None else f" from --start {choice.start} on"
+    end = "" if choice.end is None else f" before --end {choice.end}"
+    return start + (" and" if start and end else "") + end
+
+
+def _left_out(skipped: Counter[str]) -> str:
+    """Why rows were skipped, the most common reason first."""
+    told = ", ".join(f"{reason} {count}" for reason, count in skipped.most_common(5))
+    return f": {told}" if told else ""

@@ -19,9 +19,9 @@ from producers.content import Skipped
 from producers.loading import Choice, Load, load_dataset, load_files
 from producers.pacing import Pacer
 from producers.replay_options import file_options, names, replay_options
-from producers.resume import read_left, write_left
+from producers.resume import check_place, read_left, write_left
 from producers.sending import Outcome, Sender, outgoing
-from streamgp.errors import BrokerUnavailableError, DeliveryError, SettingsError, StreamGPError
+from streamgp.errors import BrokerUnavailableError, DatasetError, DeliveryError, SettingsError, StreamGPError
 from streamgp.roles.settings import Settings
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.deadletter import dead_letter
@@ -48,8 +48,8 @@ def command(
     """Send a data set or files as observations, in the order of their own time across stations.
 
     Without --speed and --rate as fast as the broker takes them. Each observation carries its own time; the
-    record's timestamp is the time of sending. Ends with 1 if any record was not acknowledged, with 130 if it
-    was stopped.
+    record's timestamp is the time of sending. Ends with 1 if any record was not acknowledged or none was there
+    to send, with 130 if it was stopped.
     """
     try:
         settings = settings_of(settings_file, broker=broker, prefix=prefix)
@@ -68,6 +68,8 @@ def command(
         click.echo(dry + report.as_text(outcome, **facts))
     if outcome.left and given["resume"] is None:
         _tell("--resume FILE would have kept them for another try")
+    if load.why_none:
+        fail(DatasetError(f"nothing to send: {load.why_none}"))
     sys.exit(130 if outcome.stopped and not outcome.failed else 1 if outcome.failed else 0)
 
 
@@ -87,6 +89,8 @@ def _load(given: dict[str, Any]) -> Load:
 
 def _send(load: Load, settings: Settings, log: Log, given: dict[str, Any]) -> tuple[Outcome, int]:
     """Everything sent, then the faulty rows as dead letters; what did not arrive is kept."""
+    if given["resume"] is not None:
+        check_place(given["resume"])
     dead = topic_name(settings.prefix, "dead-letter")
     topics = sorted({settings.observations_topic(station) for station in settings.stations or ("",)})
     pacer = Pacer(SystemClock(), speed=given["speed"], rate=given["rate"])

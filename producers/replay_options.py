@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,7 +42,8 @@ _PACE = (
     click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0.1),
+        type=click.FloatRange(min=0.1, max=1_000_000.0),
+        callback=lambda context, option, value: _number(value),
         default=30.0,
         show_default=True,
         metavar="S",
@@ -140,6 +142,13 @@ def names(text: str | None) -> tuple[str, ...]:
     (('DUB', 'MAL'), ())
     """
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _number(value: float) -> float:
+    """The value; a NaN is in every range and yet no time."""
+    if math.isnan(value):
+        raise click.BadParameter("nan is no number")
+    return value
 
 
 def _sentinels(given: Sequence[str]) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:

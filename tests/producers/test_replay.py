@@ -180,8 +180,61 @@ def test_wrong_use_is_told_in_one_line(log: MemoryLog, args: list[str], word: st
 def test_a_station_that_no_file_has_is_named(log: MemoryLog, tmp_path: Path) -> None:
     path = _file(tmp_path, "station,time,v\nA,2024-01-01,1\nB,2024-01-01,2\n")
     assert "no observation of C; there are A, B" in _run(log, "--file", path, "--station", "A,C").stderr
+    empty = _file(tmp_path, "station,time,v\n", "empty.csv")
+    assert "no observation of C" in _run(log, "--file", empty, "--target", "v", "--station", "C").stderr
     assert _run(log, "--file", path, "--station", "B").exit_code == 0
     assert [o.station for o in _sent(log)] == ["B"]
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (["--time-column", "v"], "implausible time 2"),
+        (["--target", "note"], "not a number 2"),
+        (["--date-format", "%d/%m/%Y"], "unreadable time 2"),
+        (["--start", "2025", "--end", "2024"], "from --start 2025 on and before --end 2024"),
+        (["--date-format", "%d/%m/%Y", "--station", "A"], "unreadable time 2"),
+    ],
+)
+def test_rows_of_which_none_can_be_sent_are_a_failure(
+    log: MemoryLog, tmp_path: Path, args: list[str], word: str
+) -> None:
+    path = _file(tmp_path, "station,time,v,note\nA,2024-01-01,1,x1\nA,2024-01-02,2,x2\n")
+    result = _run(log, "--file", path, "--target", "v", *args, "--json")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("error: nothing to send: ")
+    assert word in result.stderr
+    assert json.loads(result.stdout)["sent"] == 0
+    assert not _sent(log)
+
+
+def test_a_set_without_an_observation_in_the_time_asked_for_is_a_failure(log: MemoryLog) -> None:
+    result = _run(log, "--dataset", "irish-wind", "--start", "1962", "--end", "1961")
+    assert result.exit_code == 1
+    assert "irish-wind has no observation from --start 1962 on and before --end 1961" in result.stderr
+    assert _run(log, "--dataset", "irish-wind", "--limit", 0).exit_code == 0
+
+
+def test_a_boolean_is_no_number(log: MemoryLog, tmp_path: Path) -> None:
+    lines = ('{"time": "2024-01-01", "y": true}', '{"time": "2024-01-02", "y": 2}')
+    result = _run(log, "--file", _file(tmp_path, "\n".join(lines), "a.jsonl"), "--target", "y", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["skipped"] == {"not a number": 1}
+    assert [o.y for o in _sent(log)] == [2.0]
+
+
+def test_a_place_for_the_rest_that_cannot_be_is_refused_before_anything_is_sent(log: MemoryLog, tmp_path: Path) -> None:
+    result = _run(log, "--dataset", "irish-wind", "--limit", 3, "--resume", tmp_path / "none" / "left")
+    assert result.exit_code in (2, 3)
+    assert result.stderr.startswith("error: --resume")
+    assert not _sent(log)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "0"])
+def test_a_timeout_that_is_no_time_is_refused(value: str) -> None:
+    result = _run(None, "--dataset", "irish-wind", "--broker", "127.0.0.1:1", "--timeout", value)
+    assert result.exit_code == 2
+    assert "--timeout" in result.stderr
 
 
 # -- query

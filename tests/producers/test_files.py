@@ -276,6 +276,7 @@ def test_no_numbers(cell: object) -> None:
         number(cell)
 
 
+@settings(deadline=None)
 @given(
     values=st.lists(st.floats(-1e6, 1e6).map(lambda v: round(v, 2)), min_size=3, max_size=30),
     delimiter=st.sampled_from([",", ";", "\t", "|"]),

@@ -14,9 +14,14 @@ import sys
 import uuid
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.brokers import SCRIPT, OwnBroker, unavailable
+
+# how long an example takes is the machine's matter, and no property of the code
+hypothesis.settings.register_profile("streamgp", deadline=None)
+hypothesis.settings.load_profile("streamgp")
 
 # assertions in the conformance suite explain themselves as those of test modules do
 pytest.register_assert_rewrite("tests.wire.conformance.suite")

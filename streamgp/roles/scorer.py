@@ -166,11 +166,11 @@ class ScorerRole:
     def _admit(self, observation: Observation, message: Message) -> None:
         """What the station's agent refuses is no truth; the dead letter is the agent's to write."""
         if message.key != observation.station:
-            self.counts["refused: another's key"] += 1
+            self.counts["no truth: another's key"] += 1
             return
         verdict = self._door.check(observation, int(message.timestamp_ms))
         if isinstance(verdict, Refused):
-            self.counts[f"refused: {verdict.reason}"] += 1
+            self.counts[f"no truth: {verdict.reason}"] += 1
         else:
             self._observe(verdict.observation, scalar(verdict.observation))
 

@@ -27,7 +27,6 @@ _OURS = {
 }
 _CHOICES = {
     "security_protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "isolation_level": ("read_uncommitted", "read_committed"),
 }
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 

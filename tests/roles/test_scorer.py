@@ -152,8 +152,8 @@ def test_what_the_agent_refuses_is_no_truth() -> None:
     twin.feed(walk(), 0.0)
     assert spoilt == [m.value for m in twin.drain(0.0)]
     assert spoilt
-    assert role.counts["refused: clock ahead"] == 1
-    assert role.counts["refused: sentinel"] == 1
+    assert role.counts["no truth: clock ahead"] == 1
+    assert role.counts["no truth: sentinel"] == 1
     again = ScorerRole(Settings())
     again.restore(role.state())
     assert again.state() == role.state()

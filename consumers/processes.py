@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import click
 
@@ -91,11 +91,8 @@ def work(
     clock = SystemClock()
     try:
         log = KafkaLog(needs_broker(settings), settings.kafka)
-    except StreamGPError as error:
-        fail(error)
-    try:
         gate = make_gate(settings, signed_as or place.role, clock)
-        with stopping() as told, ending_within(keep.end_within_s, told):
+        with closing(log), stopping() as told, ending_within(keep.end_within_s, told):
             wanted = {*written_topics(kind, settings), *(s.topic for s in place.reads)}
             preflight(log, wanted, command=create_command(settings), stop=told)
             if told.is_set():  # while the broker was waited for
@@ -123,5 +120,3 @@ def work(
                 kept.run()
     except StreamGPError as error:
         fail(error)
-    finally:
-        log.close()

@@ -21,6 +21,7 @@ from streamgp.models.hgp.globals import GlobalModel
 from streamgp.models.hgp.moments import Moments, moments_from, moments_of
 from streamgp.models.hgp.posterior import ClientPosterior
 from streamgp.models.hgp.start import Units, spread_points, start_own, start_shared
+from streamgp.models.rows import check_rows
 
 VERSION = 1
 #: rows after which own kernels are fitted for the first time; then each time that there are twice as many
@@ -98,10 +99,7 @@ class HierarchicalModel:
         ValueError
             If the shapes do not fit or a number is not finite; nothing has changed then.
         """
-        if Z.ndim != 2 or y.shape != (len(Z),):
-            raise ValueError(f"Z must be (n, d) and y (n,), got {Z.shape} and {y.shape}")
-        if not (np.isfinite(Z).all() and np.isfinite(y).all()):
-            raise ValueError("Z and y must be finite")
+        check_rows(Z, y)
         if self._X.shape[1] and Z.shape[1] != self._X.shape[1]:
             raise ValueError(f"rows of {self._X.shape[1]} columns expected, got {Z.shape[1]}")
         for x, value in zip(Z, y.tolist(), strict=True):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, final
 
-import numpy as np
 from typing_extensions import Self
 
 from streamgp.errors import CheckpointError
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.contract import State
+from streamgp.models.rows import check_rows
 
 VERSION = 1
 #: estimators that a snapshot may name, and where they are
@@ -84,10 +84,7 @@ class EstimatorModel:
         ValueError
             If the shapes do not fit or a number is not finite; nothing has changed then.
         """
-        if Z.ndim != 2 or y.shape != (len(Z),):
-            raise ValueError(f"Z must be (n, d) and y (n,), got {Z.shape} and {y.shape}")
-        if not (np.isfinite(Z).all() and np.isfinite(y).all()):
-            raise ValueError("Z and y must be finite")
+        check_rows(Z, y)
         if len(Z):
             self.estimator.learn_rows(Z, y)
             self._learned += len(Z)

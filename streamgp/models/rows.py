@@ -7,8 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.gp.gaussian import Array
+
 # From here on a float32 does not hold every whole number: epoch times lose seconds, then minutes.
 _WHOLE_FLOAT32 = 2.0**24
+
+
+def check_rows(Z: Array, y: Array) -> None:
+    """Raise a ValueError unless Z is (n, d), y is (n,), and all numbers are finite."""
+    if Z.ndim != 2 or y.shape != (len(Z),):
+        raise ValueError(f"Z must be (n, d) and y (n,), got {Z.shape} and {y.shape}")
+    if not (np.isfinite(Z).all() and np.isfinite(y).all()):
+        raise ValueError("Z and y must be finite")
 
 
 def warn_of_float32(X: Any) -> None:

@@ -103,7 +103,7 @@ def test_fourteen_processes_give_the_forecasts_of_one(broker: str, prefix: str, 
 
 
 def greeted(log: KafkaLog, prefix: str) -> set[str]:
-    return {r.station for r in records(log, prefix, "progress", Progress)}  # type: ignore[attr-defined]
+    return {r.station for r in records(log, prefix, "progress", Progress)}
 
 
 def concluded(log: KafkaLog, prefix: str) -> list[StationForecast]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from producers.datasets import observations
@@ -13,6 +15,7 @@ from streamgp.wire.records import Forecast, Observation, Record, StationForecast
 
 SIX = ("BEL", "BIR", "CLA", "DUB", "MAL", "VAL")
 DAY_MS = 86_400_000
+R = TypeVar("R", bound=Record)
 
 
 def wind(stations: tuple[str, ...], days: int) -> tuple[Observation, ...]:
@@ -32,7 +35,7 @@ def plan_of(stations: tuple[str, ...] = SIX, days: int = 60, **given: object) ->
     return Plan("irish-wind", wind(stations, days), settings, **{"liars": 0, **given})  # type: ignore[arg-type]
 
 
-def records(log: Log, prefix: str, suffix: str, kind: type[Record]) -> list[Record]:
+def records(log: Log, prefix: str, suffix: str, kind: type[R]) -> list[R]:
     """All records of a topic."""
     reader, out = log.reader([Subscription(f"{prefix}.{suffix}")]), []
     ends = reader.ends()

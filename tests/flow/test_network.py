@@ -62,7 +62,7 @@ def test_forecasts_do_not_depend_on_how_fast_records_come(undisturbed: dict[str,
 def test_every_answer_was_given_with_all_rows_up_to_the_question_and_none_after() -> None:
     plan, log = plan_of(days=45), MemoryLog()
     run_embedded(plan, lambda tally: None, log=log)
-    queries = {q.id: q for q in records(log, "streamgp", "queries", Query)}  # type: ignore[attr-defined]
+    queries = {q.id: q for q in records(log, "streamgp", "queries", Query)}
     answers = records(log, "streamgp", "predictions", Prediction)
     assert len(answers) == 6 * len(queries)
     for answer in answers:
@@ -113,7 +113,7 @@ def test_too_many_liars_for_the_cut_are_refused_a_quorum_rather_than_believed() 
     plan = plan_of(stations=("BEL", "BIR", "DUB", "MAL"), days=40)
     log = MemoryLog()
     run_embedded(plan, lambda tally: None, log=log)
-    statuses = {f.status for f in records(log, "streamgp", "forecasts", Forecast)}  # type: ignore[attr-defined]
+    statuses = {f.status for f in records(log, "streamgp", "forecasts", Forecast)}
     assert statuses == {"no_quorum"}
 
 
@@ -147,5 +147,5 @@ def test_a_network_without_the_layer_chooses_as_the_paper_does() -> None:
     result = run_embedded(plan_of(days=40, settings=settings), lambda tally: None, log=log)
     assert "network" not in result.methods
     assert result.methods["chosen"]["rmse"] is not None
-    choices = {f.choice for f in records(log, "streamgp", "station-forecasts", StationForecast)}  # type: ignore[attr-defined]
+    choices = {f.choice for f in records(log, "streamgp", "station-forecasts", StationForecast)}
     assert choices == {"eq8"}

@@ -23,7 +23,7 @@ def test_the_report_names_the_liar_and_not_those_who_are_only_cut(rule: str) -> 
     plan = plan_of(days=110, liars=1, attack="same-value", attack_from=0.0, settings=settings_with(rule=rule))
     log = MemoryLog()
     result = run_embedded(plan, lambda tally: None, log=log)
-    last = {t.agent: t for t in records(log, "streamgp", "trust", Trust)}  # type: ignore[attr-defined]
+    last = {t.agent: t for t in records(log, "streamgp", "trust", Trust)}
     (liar,) = result.liars
     assert last[liar].standing == "barred"
     assert {t.standing for name, t in last.items() if name != liar} <= {
@@ -60,6 +60,6 @@ def test_beta_follows_the_report_between_its_bounds() -> None:
     plan = plan_of(days=110, liars=1, attack="nan", attack_from=0.0, settings=settings_with(beta_bounds=(0.05, 0.2)))
     log = MemoryLog()
     run_embedded(plan, lambda tally: None, log=log)
-    betas = [f.beta for f in records(log, "streamgp", "forecasts", Forecast) if f.status != "no_quorum"]  # type: ignore[attr-defined]
+    betas = [f.beta for f in records(log, "streamgp", "forecasts", Forecast) if f.status != "no_quorum"]
     assert set(betas) <= {0.05, 1 / 6, 0.2}
     assert betas[-1] < 0.21

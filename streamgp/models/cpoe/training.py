@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
+from streamgp.gp.hyperparameters import mean_square_of
 from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.projections import Approximation
 from streamgp.models.cpoe import sparse
@@ -48,7 +49,7 @@ class Hyper:
 
 def bounds(hyper: Hyper, y: Array) -> Array:
     """(p + 1, 2) log bounds: the kernel's own, and the noise between 1e-8 and 10 times the mean square of y."""
-    power = float(np.mean(y * y)) or 1.0
+    power = mean_square_of(y)
     low = min(hyper.noise_variance, 1e-8 * power)
     high = max(hyper.noise_variance, 10.0 * power)
     return np.vstack([hyper.kernel.bounds.reshape(-1, 2), np.log([[low, high]])])

@@ -18,9 +18,11 @@ from streamgp.roles.wiring import agent_role, make_liar
 @shared
 @keeping
 @click.option("--station", required=True, metavar="NAME", help="The station, as the observations name it.")
-@click.option("--attack", type=click.Choice(KINDS), help="Be hostile: for demos and tests.")
-@click.option("--attack-from", type=int, metavar="MS", help="Event time (ms since 1970) at which the lying begins.")
-@click.option("--accomplice", "accomplices", multiple=True, metavar="NAME", help="Another liar, not to be overheard.")
+@click.option("--attack", type=click.Choice(KINDS), help="Be hostile: for demos and tests.  [default: honest]")
+@click.option("--attack-from", type=int, metavar="MS",
+              help="Event time (ms since 1970) from which it lies.  [default: with the first answer]")  # fmt: skip
+@click.option("--accomplice", "accomplices", multiple=True, metavar="NAME",
+              help="Another liar, not to be overheard.  [default: none]")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Of the lies.")
 def command(
     broker: str | None,

@@ -27,9 +27,13 @@ def _choosing(command: F) -> F:
     """Which letters: all filters that are given must hold."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there."),
-        click.option("--topic", metavar="SUFFIX", help="Only records of this topic, e.g. observations."),
-        click.option("--reason", metavar="TEXT", help="Only where the reason holds this text."),
-        click.option("--station", metavar="NAME", help="Only letters of this station, or refused by it."),
+        click.option(
+            "--topic", metavar="SUFFIX", help="Only records of this topic, e.g. observations.  [default: all]"
+        ),
+        click.option("--reason", metavar="TEXT", help="Only where the reason holds this text.  [default: all]"),
+        click.option(
+            "--station", metavar="NAME", help="Only letters of this station, or refused by it.  [default: all]"
+        ),
     ):
         command = option(command)
     return command

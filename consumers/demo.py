@@ -28,8 +28,13 @@ from streamgp.wire.kafka import KafkaLog
 
 @click.command("demo")
 @shared
-@click.option("--dataset", type=click.Choice(NAMES), default="irish-wind", show_default=True)
-@click.option("--target", metavar="COLUMN", help="What is forecast, where the data set has several columns.")
+@click.option("--dataset", type=click.Choice(NAMES), default="irish-wind", show_default=True,
+              help="The data set whose stations forecast.")  # fmt: skip
+@click.option(
+    "--target",
+    metavar="COLUMN",
+    help="What is forecast, where the data set has several columns.  [default: the set's own]",
+)
 @click.option("--liars", type=click.IntRange(0), default=2, show_default=True, help="How many stations lie.")
 @click.option("--attack", type=click.Choice(KINDS), default="same-value", show_default=True, help="What they do.")
 @click.option(
@@ -43,10 +48,14 @@ from streamgp.wire.kafka import KafkaLog
     type=click.IntRange(1),
     help="Neighbours that a prediction conditions on.  [default: those of the settings]",
 )
-@click.option("--period", metavar="FROM:TO", help="Years or dates; either end may be left out.")
-@click.option("--late", multiple=True, metavar="STATION:DATE", help="A station that joins only then.")
+@click.option("--period", metavar="FROM:TO",
+              help="Years, months or dates, the last not included; either end may be left out.  [default: two years of "
+                   "irish-wind or de-pm10, else all]")  # fmt: skip
+@click.option("--late", multiple=True, metavar="STATION:DATE",
+              help="A station that joins only then: a date, month or year.  [default: none]")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Of who lies, and of the lies.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True,
+              help="Folder for the picture.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there.")
 def command(
     *,

@@ -14,32 +14,33 @@ DEFAULT_PERIODS = {"irish-wind": ("1961-01-01", "1963-01-01"), "de-pm10": ("1998
 
 
 def period_of(text: str | None, dataset: str) -> tuple[str | None, str | None]:
-    """Both ends of a period, as dates; an end that is left out is None, and the last day is not part of it.
+    """Both ends of a period of years, months or dates, as dates.
+
+    An end that is left out is None, and the last day is not part of it.
 
     Examples
     --------
     >>> period_of("1961:1963", "irish-wind")
     ('1961-01-01', '1963-01-01')
-    >>> period_of("1961-02-01:", "irish-wind")
+    >>> period_of("1961-02:", "irish-wind")
     ('1961-02-01', None)
     """
     if text is None:
         return DEFAULT_PERIODS.get(dataset, (None, None))
     start, colon, end = text.partition(":")
     if not colon:
-        raise SettingsError(f"--period {text}: FROM:TO expected, for example 1961:1965 or 1961-04-01:")
+        raise SettingsError(f"--period {text}: FROM:TO expected, for example 1961:1965, 1961-04:1962-04 or 1961-04-01:")
     return _date(start), _date(end)
 
 
 def _date(text: str) -> str | None:
     if not text:
         return None
-    if re.fullmatch(r"\d{4}", text):
-        return f"{text}-01-01"
+    first = {4: "-01-01", 7: "-01"}.get(len(text), "") if re.fullmatch(r"\d{4}(-\d\d){0,2}", text) else ""
     try:
-        return date.fromisoformat(text).isoformat()
+        return date.fromisoformat(text + first).isoformat()
     except ValueError as error:
-        raise SettingsError(f"{text!r} is no date: YYYY or YYYY-MM-DD expected") from error
+        raise SettingsError(f"{text!r} is no date: YYYY, YYYY-MM or YYYY-MM-DD expected") from error
 
 
 def late_of(given: tuple[str, ...]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 from msgspec.structs import replace
 
-from consumers.options import fail
+from consumers.options import Number, fail
 from streamgp.errors import SettingsError, StreamGPError
 from streamgp.roles.identity import key_path
 from streamgp.wire.keys import LIST, Allowed, AllowList, make_key, read_list, write_list, write_private
@@ -48,8 +48,12 @@ def command() -> None:
 @command.command("make")
 @_FOLDER
 @_JSON
-@click.option("--station", "stations", multiple=True, metavar="NAME", help="A key for the agent of this station.")
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="A key for cloud, scorer or asker.")
+@click.option(
+    "--station", "stations", multiple=True, metavar="NAME", help="A key for the agent of this station.  [default: none]"
+)
+@click.option(
+    "--role", "roles", multiple=True, metavar="ROLE", help="A key for cloud, scorer or asker.  [default: none]"
+)
 def make(folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[str, ...]) -> None:
     """Make keys, and allow them. A role that has a key already is left as it is."""
     try:
@@ -80,9 +84,11 @@ def show(folder: Path, as_json: bool) -> None:
 @command.command("rotate")
 @_FOLDER
 @_JSON
-@click.option("--station", "stations", multiple=True, metavar="NAME", help="The agent of this station.")
-@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Cloud, scorer or asker.")
-@click.option("--overlap-hours", type=click.FloatRange(0), default=24.0, show_default=True,
+@click.option(
+    "--station", "stations", multiple=True, metavar="NAME", help="The agent of this station.  [default: none]"
+)
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="Cloud, scorer or asker.  [default: none]")
+@click.option("--overlap-hours", type=Number(0, 87_600), default=24.0, show_default=True,
               help="How long what the old key signs is still believed.")  # fmt: skip
 def rotate(
     folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[str, ...], overlap_hours: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,17 @@ from streamgp.roles.settings import Settings, load_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+class Number(click.FloatRange):
+    """A finite number of a range: click takes a NaN for being in every range, and an infinity where there is no end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{number} is no finite number.", param, ctx)
+        return number
+
+
 #: exit codes that mean something; 1 is everything else that went wrong, 2 is click's: wrong use
 EXIT = {SettingsError: 3, TopicMissingError: 4, BrokerUnavailableError: 5, FencedError: 6, CheckpointError: 7}
 
@@ -35,10 +47,11 @@ def shared(command: F) -> F:
             "--settings",
             "settings_file",
             type=click.Path(path_type=Path, dir_okay=False),
-            help="TOML file; an unknown key is an error.",
+            metavar="FILE",
+            help="TOML file; an unknown key is an error.  [default: none; every setting has one]",
         ),
         click.option("--prefix", help="Topics are PREFIX.observations and so on.  [default: streamgp]"),
-        click.option("--broker", metavar="HOST:PORT", help="Apache Kafka to work with."),
+        click.option("--broker", metavar="HOST:PORT", help="Apache Kafka to work with.  [default: that of --settings]"),
     ):
         command = option(command)
     return command

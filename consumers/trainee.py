@@ -20,11 +20,14 @@ from streamgp.wire.clock import SystemClock
 @click.command("trainee")
 @shared
 @keeping
-@click.option("--station", required=True, help="Whose observations are learned; they never leave this process.")
+@click.option(
+    "--station", required=True, metavar="NAME", help="Whose observations are learned; they never leave this process."
+)
 @click.option(
     "--own",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to keep the station's own layers in as well, and to begin with them where there is no state yet.",
+    help="File to keep the station's own layers in as well, and to begin with them where there is no state yet.  "
+    "[default: none]",
 )
 def command(
     broker: str | None,

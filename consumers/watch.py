@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 
 from consumers.logs import log_to_stderr
-from consumers.options import create_command, fail, needs_broker, settings_of, shared
+from consumers.options import Number, create_command, fail, needs_broker, settings_of, shared
 from streamgp.errors import StreamGPError
 from streamgp.roles.loop import stopping
 from streamgp.roles.watch import watch, watch_agents
@@ -23,12 +23,13 @@ PATIENCE_S = 10.0
 
 @click.command("watch")
 @shared
-@click.option("--station", metavar="NAME", help="Only this station.")
+@click.option("--station", metavar="NAME", help="Only this station.  [default: all]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, nothing else there.")
 @click.option("--agents", is_flag=True, help="Show the cloud's record of every agent instead.")
 @click.option("--from-start", is_flag=True, help="Also what was published before now.")
-@click.option("--limit", type=click.IntRange(1), help="End after so many forecasts.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="S", help="End after so long without a forecast.")
+@click.option("--limit", type=click.IntRange(1), help="End after so many forecasts.  [default: no end]")
+@click.option("--timeout", type=Number(0), metavar="S",
+              help="End after so many seconds without a forecast.  [default: no end]")  # fmt: skip
 def command(
     broker: str | None,
     prefix: str | None,
@@ -40,7 +41,11 @@ def command(
     limit: int | None,
     timeout: float | None,
 ) -> None:
-    """Show every station's forecast as it is published, and how well each method does so far."""
+    """Show every station's forecast as it is published, and how well each method does so far.
+
+    On a terminal a table; elsewhere a line a forecast, a line a station when new scores have come, and all scores at
+    the end. With --json a StationForecast a line, and beside its fields `scores`: method -> rmse, nlpd, crps, coverage.
+    """
     log_to_stderr()
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
     try:

@@ -14,7 +14,7 @@ from producers.cells import NotANumberError, number
 from producers.content import BROKEN, FAULTS, INVALID, MISSING, NO_STATION, SENTINEL, Content, FileOptions, Skipped
 from producers.dates import TimeError, day_first, needs_day_first
 from producers.mapping import Mapping, Wishes, find_mapping, our_mapping
-from producers.rows import Row, RowSource, is_single_precision, open_rows, raw
+from producers.rows import BREAKS_OFF, Row, RowSource, is_single_precision, open_rows, raw
 from producers.times import TimeReader, Unit
 from streamgp.errors import DatasetError
 from streamgp.wire.records import Observation
@@ -59,9 +59,11 @@ def read_file(path: Path, options: FileOptions | None = None, *, tell: Tell = la
     tell(f"{path.name}: {mapping.told}")
     if any(is_single_precision(source, column) for column in mapping.time):
         raise DatasetError(f"{path}: {mapping.time[0]} is in single precision: an epoch in it is off by up to 64 s")
-    reader = _Reader(
-        path, mapping, options, decimal=decimal, times=time_reader(lambda line: tell(f"{path.name}: {line}"))
-    )
+
+    def about(line: str) -> None:
+        tell(f"{path.name}: {line}")
+
+    reader = _Reader(path, mapping, options, decimal=decimal, times=time_reader(about), tell=about)
     content = reader.read(source)
     for column in reader.empty():
         tell(f"{path.name}: column {column} is all missing")
@@ -73,12 +75,15 @@ def read_file(path: Path, options: FileOptions | None = None, *, tell: Tell = la
 class _Reader:
     """Rows of one file to observations."""
 
-    def __init__(self, path: Path, mapping: Mapping, options: FileOptions, *, decimal: str, times: TimeReader) -> None:
+    def __init__(
+        self, path: Path, mapping: Mapping, options: FileOptions, *, decimal: str, times: TimeReader, tell: Tell
+    ) -> None:
         self._name = path.name
         self._mapping = mapping
         self._options = options
         self._decimal = decimal
         self._times = times
+        self._tell = tell
         self._alone = options.station_name or path.name.removesuffix(".gz").rsplit(".", 1)[0]
         self._x_names = [(name, name.removeprefix("x.")) for name in mapping.inputs]
         self._filled: Counter[str] = Counter()
@@ -90,6 +95,8 @@ class _Reader:
         for row in source:
             if row.fault is not None:
                 self._skip(row, BROKEN, row.fault)
+                if row.fault.startswith(BREAKS_OFF):
+                    self._tell(f"{row.fault} (line {row.line}); the rows before that are taken")
                 continue
             try:
                 take(row)

@@ -11,35 +11,39 @@ from typing import Any
 
 import click
 
-from consumers.options import fail, needs_broker, settings_of, shared
+from consumers.options import Number, fail, needs_broker, settings_of, shared
+from producers.asking import Answers, ask, check_columns
 from producers.points import Points, from_file, grid
 from producers.replay_options import names
 from producers.times import to_ms
-from streamgp.errors import DecodeError, SettingsError, StreamGPError
-from streamgp.roles.identity import ASKER, make_gate
-from streamgp.roles.settings import Settings
-from streamgp.wire.clock import Deadline, SystemClock
-from streamgp.wire.codec import decode, encode
+from streamgp.errors import SettingsError, StreamGPError
+from streamgp.wire.clock import SystemClock
 from streamgp.wire.kafka import KafkaLog
-from streamgp.wire.log import Log, Outgoing, Reader, Subscription
+from streamgp.wire.log import Log
 from streamgp.wire.records import Forecast, Query, Scale
 from streamgp.wire.topics import preflight, topic_name
 
 #: points of one query; more are split, so that no record grows too large
 PER_QUERY = 500
-_SEND_S = 30.0
 
 
 @click.command("query")
 @shared
 @click.option("--points", "points_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="CSV, JSON lines or Parquet; a row a point, in the agents' model columns.")  # fmt: skip
-@click.option("--grid", "grid_text", metavar="NAME=LO:HI:N,...", help="All combinations of the values.")
-@click.option("--columns", metavar="A,B", help="Columns of the file to be used, in this order.")
+              help="CSV, JSON lines or Parquet; a row a point, in the agents' model columns.  "
+              "[default: none; then --grid]")  # fmt: skip
+@click.option(
+    "--grid",
+    "grid_text",
+    metavar="NAME=LO:HI:N,...",
+    help="All combinations of the values; LO:HI:N or one number a column.  [default: none; then --points]",
+)
+@click.option("--columns", metavar="A,B", help="Columns of the file to be used, in this order.  [default: all]")
 @click.option("--time", "time_text", metavar="T", help="Event time as of which is asked.  [default: now]")
 @click.option("--target", metavar="T", help="The time that the answer is about.  [default: that of --time]")
 @click.option("--scale", metavar="MEAN:STD", help="Units of the answer.  [default: each agent's own]")
-@click.option("--wait", "wait_s", type=click.FloatRange(min=0), metavar="S", help="Wait for the forecasts.")
+@click.option("--wait", "wait_s", type=Number(min=0), metavar="S",
+              help="Wait so many seconds for the forecasts.  [default: only ask]")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there.")
 @click.pass_obj
 def command(
@@ -55,28 +59,46 @@ def command(
 ) -> None:
     """Ask every agent about points of the model's input space, and print the forecasts if told to wait.
 
-    A point is a row of model columns, in the order that the agents' features have. Ends with 1 if a question
-    was not acknowledged, or not answered within --wait.
+    A point is a row of model columns, in the order that the agents' features have; points of another number of
+    columns than the stations' own questions are refused (3). Ends with 1 if a question was not acknowledged, or had no
+    forecast with numbers within --wait: then it says why the agents had none.
     """
     try:
         settings = settings_of(settings_file, broker=broker, prefix=prefix)
         columns, points = _points(given)
         queries = _queries(points, given)
         log = log or KafkaLog(needs_broker(settings), settings.kafka)
-        forecasts = _ask(queries, log, settings, wait_s)
+        log.topics()
+        preflight(log, [topic_name(settings.prefix, "queries")])
+        check_columns(columns, log, settings)
+        answers = ask(queries, log, settings, wait_s)
     except StreamGPError as error:
         fail(error)
-    shown = _shown(queries, forecasts, columns)
+    shown = _shown(queries, answers.forecasts, columns)
     if as_json:
-        click.echo(json.dumps({"columns": columns, "queries": len(queries), "points": len(points), "answers": shown}))
+        told = {"columns": columns, "queries": len(queries), "points": len(points)}
+        click.echo(json.dumps({**told, "answers": shown, "abstained": answers.reasons()}))
     else:
         click.echo(f"asked {len(queries)} queries of {len(points)} points: {', '.join(q.id for q in queries[:5])}")
         for answer in shown:
             click.echo(_line(answer))
-    unanswered = 0 if wait_s is None else len(queries) - len(forecasts)
-    if unanswered:
-        click.echo(f"{unanswered} of {len(queries)} queries had no forecast within {wait_s:g} s", err=True)
-    sys.exit(1 if unanswered else 0)
+    sys.exit(0 if wait_s is None or _complete(answers, len(queries), wait_s) else 1)
+
+
+def _complete(answers: Answers, asked: int, wait_s: float) -> bool:
+    """Whether every query has its numbers; what is missing, and why, is said on standard error."""
+    late, without = asked - len(answers.forecasts), len(answers.unanswered)
+    if late:
+        click.echo(f"{late} of {asked} queries had no forecast within {wait_s:g} s", err=True)
+    if without:
+        reasons = [f"{reason} ({_named(agents)})" for reason, agents in answers.reasons().items()]
+        why = "; ".join(reasons) or "too few agents answered"
+        click.echo(f"error: {without} of {asked} queries have a forecast without numbers (no quorum): {why}", err=True)
+    return not late and not without
+
+
+def _named(agents: list[str], most: int = 4) -> str:
+    return ", ".join(agents[:most]) + (f" and {len(agents) - most} more" if len(agents) > most else "")
 
 
 def _points(given: dict[str, Any]) -> tuple[tuple[str, ...], Points]:
@@ -114,50 +136,6 @@ def _scale(text: str) -> Scale:
     if not (scale.std > 0 and scale.std - scale.std == 0 and scale.mean - scale.mean == 0):
         raise SettingsError(f"--scale {text}: two finite numbers expected, the second positive")
     return scale
-
-
-def _ask(queries: Sequence[Query], log: Log, settings: Settings, wait_s: float | None) -> dict[str, Forecast]:
-    """Send the queries, and read their forecasts from where the topic ended before."""
-    topic, answers = (topic_name(settings.prefix, suffix) for suffix in ("queries", "forecasts"))
-    log.topics()
-    preflight(log, [topic] if wait_s is None else [topic, answers])
-    reader = None if wait_s is None else log.reader([Subscription(answers)])
-    try:
-        if reader is not None:
-            reader.seek(reader.ends())
-        writer = log.writer()
-        try:
-            gate = make_gate(settings, ASKER, SystemClock())
-            writer.write(gate.signed([Outgoing(topic, query.id, encode(query)) for query in queries]))
-            writer.flush(_SEND_S)
-        finally:
-            writer.close()
-        if reader is None or wait_s is None:
-            return {}
-        return _collect({query.id for query in queries}, reader, wait_s)
-    finally:
-        if reader is not None:
-            reader.close()
-
-
-def _collect(ids: set[str], reader: Reader, wait_s: float) -> dict[str, Forecast]:
-    """The forecasts of these queries that come within the time, the first of each."""
-    found: dict[str, Forecast] = {}
-    deadline = Deadline(SystemClock(), wait_s)
-    while len(found) < len(ids):
-        messages = reader.poll(min(1.0, deadline.left_s()))
-        for message in messages:
-            if message.key not in ids:
-                continue
-            try:
-                forecast = decode(message.value, Forecast)
-            except DecodeError as error:
-                click.echo(f"an unreadable forecast: {error}", err=True)
-                continue
-            found.setdefault(forecast.query_id, forecast)
-        if not messages and deadline.passed():
-            break
-    return found
 
 
 def _shown(queries: Sequence[Query], forecasts: dict[str, Forecast], columns: Sequence[str]) -> list[dict[str, Any]]:

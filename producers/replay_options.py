@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from consumers.options import Number
 from producers.cells import NotANumberError, number
 from producers.content import FileOptions
 from producers.datasets import NAMES
@@ -21,29 +21,39 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "\\t": "\t", "bar": "|", "blank": " "}
 
 _SOURCE = (
-    click.option("--dataset", type=click.Choice(NAMES), help="A named data set."),
+    click.option("--dataset", type=click.Choice(NAMES), help="A named data set.  [default: none; then --file]"),
     click.option(
         "--file",
         "files",
         multiple=True,
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="PATH",
-        help="CSV, JSON lines or Parquet, plain or .gz; several are merged by time.",
+        help="CSV, JSON lines or Parquet, plain or .gz; several are merged by time.  [default: none; then --dataset]",
     ),
-    click.option("--target", metavar="COLUMN", help="What is measured; A,B sends both as one array."),
-    click.option("--station", metavar="A,B", help="Only these stations; of a file without any: its name."),
-    click.option("--start", metavar="T", help="From this time on: a year, month, date or time."),
-    click.option("--end", metavar="T", help="Before this time."),
-    click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N observations."),
+    click.option(
+        "--target", metavar="COLUMN", help="What is measured; A,B sends both as one array.  [default: found out]"
+    ),
+    click.option(
+        "--station",
+        metavar="A,B",
+        help="Only these stations; of a file without any: its name.  [default: all; the file's name]",
+    ),
+    click.option("--start", metavar="T", help="From this time on: a year, month, date or time.  [default: the first]"),
+    click.option("--end", metavar="T", help="Before this time.  [default: to the last]"),
+    click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most N observations.  [default: all]"),
 )
 _PACE = (
-    click.option("--speed", type=float, metavar="X", help="X seconds of the data's time a second."),
+    click.option(
+        "--speed",
+        type=float,
+        metavar="X",
+        help="X seconds of the data's time a second.  [default: as fast as possible]",
+    ),
     click.option("--rate", type=float, metavar="R", help="R records a second.  [default: as fast as possible]"),
     click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0.1, max=1_000_000.0),
-        callback=lambda context, option, value: _number(value),
+        type=Number(min=0.1, max=1_000_000.0),
         default=30.0,
         show_default=True,
         metavar="S",
@@ -53,13 +63,13 @@ _PACE = (
         "--resume",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Keeps the records that did not arrive; if it holds some, only they are sent.",
+        help="Keeps the records that did not arrive; if it holds some, only they are sent.  [default: not kept]",
     ),
     click.option("--dry-run", is_flag=True, help="Read and report, send nothing."),
 )
 _COLUMNS = (
-    click.option("--time-column", metavar="COLUMN", help="DATE,CLOCK joins two columns."),
-    click.option("--station-column", metavar="COLUMN"),
+    click.option("--time-column", metavar="COLUMN", help="DATE,CLOCK joins two columns.  [default: found out]"),
+    click.option("--station-column", metavar="COLUMN", help="Names the station, row by row.  [default: found out]"),
     click.option(
         "--x-columns", metavar="A,B", help="Inputs that travel with y; 'none' for none.  [default: all numbers]"
     ),
@@ -69,21 +79,35 @@ _COLUMNS = (
         default=None,
         help="A station a column, or a station column.  [default: found out]",
     ),
-    click.option("--flag-column", metavar="COLUMN", help="Says whether a row is valid."),
+    click.option("--flag-column", metavar="COLUMN", help="Says whether a row is valid.  [default: none]"),
     click.option("--valid", default="1", show_default=True, metavar="V,W", help="Values of it that say yes."),
     click.option(
-        "--sentinel", "sentinels", multiple=True, metavar="[STATION=]VALUE", help="A number that means missing."
+        "--sentinel",
+        "sentinels",
+        multiple=True,
+        metavar="[STATION=]VALUE",
+        help="A number that means missing.  [default: none]",
     ),
-    click.option("--unit", metavar="UNIT", help="Unit of y, told in each record."),
-    click.option("--unit-column", metavar="COLUMN", help="The same, row by row."),
+    click.option("--unit", metavar="UNIT", help="Unit of y, told in each record.  [default: not told]"),
+    click.option("--unit-column", metavar="COLUMN", help="The same, row by row.  [default: none]"),
 )
 _FORMAT = (
     click.option("--time-zone", default="UTC", show_default=True, metavar="ZONE", help="Of times without offset."),
-    click.option("--date-format", metavar="FORMAT", help="As strptime takes it, e.g. %d/%m/%Y %H:%M."),
-    click.option("--time-unit", type=click.Choice(["s", "ms", "us", "ns"]), help="Of times that are numbers."),
-    click.option("--delimiter", metavar="SIGN", help="Between columns: a sign, or comma, semicolon, tab, bar."),
+    click.option(
+        "--date-format", metavar="FORMAT", help="As strptime takes it, e.g. %d/%m/%Y %H:%M.  [default: found out]"
+    ),
+    click.option(
+        "--time-unit",
+        type=click.Choice(["s", "ms", "us", "ns"]),
+        help="Of times that are numbers.  [default: found out]",
+    ),
+    click.option(
+        "--delimiter",
+        metavar="SIGN",
+        help="Between columns: a sign, or comma, semicolon, tab, bar.  [default: found out]",
+    ),
     click.option("--decimal", type=click.Choice([".", ","]), help="Decimal sign.  [default: found out]"),
-)  # fmt: skip
+)
 
 
 def replay_options(command: F) -> F:
@@ -142,13 +166,6 @@ def names(text: str | None) -> tuple[str, ...]:
     (('DUB', 'MAL'), ())
     """
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-def _number(value: float) -> float:
-    """The value; a NaN is in every range and yet no time."""
-    if math.isnan(value):
-        raise click.BadParameter("nan is no number")
-    return value
 
 
 def _sentinels(given: Sequence[str]) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:

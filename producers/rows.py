@@ -21,6 +21,8 @@ from streamgp.errors import DatasetError
 Tell = Callable[[str], None]
 
 _SAMPLE = 1 << 20
+BREAKS_OFF = "the file breaks off"
+_BREAKS = (OSError, EOFError, zlib.error)
 _BATCH = 8_192
 
 
@@ -95,8 +97,8 @@ class CsvRows:
                         yield Row(reader.line_num, dict(zip(self.names, row, strict=True)))
             except csv.Error as error:
                 yield Row(reader.line_num, {}, f"broken line: {error}")
-            except (OSError, EOFError, zlib.error) as error:
-                yield Row(reader.line_num, {}, f"the file breaks off: {error}")
+            except _BREAKS as error:
+                yield Row(reader.line_num, {}, f"{BREAKS_OFF}: {error}")
 
     def _text(self) -> io.TextIOWrapper:
         return io.TextIOWrapper(_open(self._path), encoding=self._encoding, errors="replace", newline="")
@@ -110,21 +112,29 @@ class JsonRows:
         self._path = path
         self.dialect: Dialect | None = None
         names: dict[str, None] = {}
+        fault = None
         for row, _ in zip(self, range(1000), strict=False):
             names.update(dict.fromkeys(row.cells))
+            fault = fault or row.fault
+        if fault and not names:
+            raise DatasetError(f"{path}: {fault}")
         self.names = tuple(names)
 
     def __iter__(self) -> Iterator[Row]:
         with _open(self._path) as file:
             start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
             file.seek(0)
-            if start.startswith(b"["):
-                yield from self._array(file.read())
-                return
-            for i, line in enumerate(file, start=1):
-                text = line.strip(b"\xef\xbb\xbf \t\r\n")
-                if text:
-                    yield _json_row(i, text)
+            i = 0
+            try:
+                if start.startswith(b"["):
+                    yield from self._array(file.read())
+                    return
+                for i, line in enumerate(file, start=1):
+                    text = line.strip(b"\xef\xbb\xbf \t\r\n")
+                    if text:
+                        yield _json_row(i, text)
+            except _BREAKS as error:
+                yield Row(i + 1, {}, f"{BREAKS_OFF}: {error}")
 
     @staticmethod
     def _array(data: bytes) -> Iterator[Row]:
@@ -190,10 +200,12 @@ def _beginning(path: Path) -> bytes:
     sample = b""
     try:
         with _open(path) as file:
-            while len(sample) < _SAMPLE and (chunk := file.read(1 << 16)):
+            # read1, not read: what could be unpacked before the break is given out before it is told
+            while len(sample) < _SAMPLE and (chunk := file.read1(1 << 16)):
                 sample += chunk
-    except EOFError:
-        pass
+    except EOFError as error:
+        if not sample.strip():
+            raise DatasetError(f"{path}: packed, and {BREAKS_OFF} before its first row ({error})") from error
     except (OSError, zlib.error) as error:
         raise DatasetError(f"{path}: {error}") from error
     return sample

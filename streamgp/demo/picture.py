@@ -85,7 +85,14 @@ def _week(axes: Axes, rows: list[dict[str, Score]], station: str, unit: str) -> 
     axes.set_xticks(np.arange(len(rows)), [f"{t:%d %b %Y}" for t in times])
     axes.set_ylabel(unit)
     axes.set_title(f"{station}: {len(rows)} forecasts in a row, each made one step ahead")
+    _room_for_legend(axes)
     axes.legend(loc="upper left", ncols=3)
+
+
+def _room_for_legend(axes: Axes) -> None:
+    """A quarter of the height more above the highest band."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.25 * (high - low))
 
 
 def _running(axes: Axes, tally: Tally, methods: list[str], attack_from_ms: int | None, title: str) -> None:

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import final
 
 import click
 from rich.console import Console
@@ -18,6 +19,7 @@ from streamgp.experiments.results import show, write_csv
 
 _DEFAULT_OUT = Path("experiments")
 _WIDTH = 130  # of a table that goes to a file or a pipe
+_WHAT = {"network": "layer, which is no paper's"}
 
 
 @click.group("experiment")
@@ -45,12 +47,26 @@ class _StudyName(click.ParamType[list[Study]]):
         return [dataclasses.replace(study, name=wanted.lower()) for study in found]
 
 
+@final
+class _Paper(click.Command):
+    """A command whose help page lists the paper's studies; they are loaded for that page alone."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Studies"):
+            rows = [
+                (s.name, s.title + (f" ({', '.join(s.aliases)})" if s.aliases else "")) for s in studies(str(self.name))
+            ]
+            formatter.write_dl([*rows, ("all", "Every one of them.")])
+
+
 def _track(items: Iterable[T], /, *, description: str, total: int) -> Iterable[T]:
     return track(items, description=description, total=total, console=Console(stderr=True), transient=True)
 
 
 def _command(group: str) -> click.Command:
-    @click.command(group, short_help=f"Studies of the {group} paper; STUDY may be all.")
+    @click.command(
+        group, cls=_Paper, short_help=f"Studies of the {group} {_WHAT.get(group, 'paper')}; STUDY may be all."
+    )
     @click.argument("chosen", metavar="STUDY", type=_StudyName(group))
     @click.option("--quick", is_flag=True, help="Fewer repetitions.")
     @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random.")
@@ -63,6 +79,10 @@ def _command(group: str) -> click.Command:
     )
     @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output and nothing else.")
     def run(chosen: list[Study], quick: bool, seed: int, out: Path, as_json: bool) -> None:
+        """Run STUDY, or all: print its table, ours beside the paper's, and write it and the figure.
+
+        STUDY is a name below, or what the paper calls it: a section, figure or table, in brackets below.
+        """
         out.mkdir(parents=True, exist_ok=True)
         progress = _track if sys.stderr.isatty() else no_progress
         console = Console(stderr=as_json, width=None if sys.stdout.isatty() else _WIDTH)

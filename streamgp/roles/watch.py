@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 import time
@@ -37,6 +38,8 @@ class Board:
 
     def __init__(self) -> None:
         self.last: dict[str, StationForecast] = {}
+        self.news: set[str] = set()
+        """Stations with scores that no line has shown."""
         self._means: dict[str, dict[str, dict[str, stats.Mean]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(stats.Mean))
         )
@@ -45,10 +48,11 @@ class Board:
         self.last[forecast.station] = forecast
 
     def score(self, score: Score) -> None:
-        means = self._means[score.station][score.method]
         values = (score.error * score.error, score.nlpd, score.crps, float(score.covered))
         if not all(map(math.isfinite, values)):  # the square of a number that nobody measured
             return
+        self.news.add(score.station)
+        means = self._means[score.station][score.method]
         for name, value in zip(("rmse", "nlpd", "crps", "coverage"), values, strict=True):
             means[name].update(value)
 
@@ -69,6 +73,13 @@ class Board:
             words.insert(0, f"chosen {chosen['rmse']:.3g} ({more})")
         return ", ".join(words)
 
+    def fresh(self, *, every: bool = False) -> list[str]:
+        """A line for each station whose scores no line has shown, or for every station that has scores."""
+        stations, self.news = sorted(self._means if every else self.news), set()
+        return [
+            f"{station}  scored so far, RMSE: {self.line(station)}" for station in stations if self.summary(station)
+        ]
+
 
 def watch(
     reader: Reader,
@@ -84,32 +95,45 @@ def watch(
     """Show forecasts until ``stop``, ``limit`` or ``timeout_s`` without any; returns how many were shown."""
     board, shown, heard_s = Board(), 0, time.monotonic()
     live = Live(console=console, refresh_per_second=4) if console.is_terminal and not as_json else None
+    plain = live is None and not as_json
     say = _speaker(board, console, as_json=as_json, quiet=live is not None)
     try:
         if live is not None:
             live.start()
         while not stop.is_set() and (limit is None or shown < limit):
-            for message in reader.poll(0.25):
+            messages = reader.poll(0.25)
+            for message in messages:
                 forecast = _take(board, message, settings, station)
                 if forecast is not None and (limit is None or shown < limit):
                     say(forecast)
                     shown, heard_s = shown + 1, time.monotonic()
             if live is not None:
                 live.update(_table(board))
+            elif plain and not messages:  # nothing more waits: what the scores since the last lines say
+                _print(console, board.fresh())
             if timeout_s is not None and time.monotonic() - heard_s >= timeout_s:
                 break
     finally:
         if live is not None:
             live.stop()
         reader.close()
+    if plain:
+        _print(console, board.fresh(every=True))
     return shown
+
+
+def _print(console: Console, lines: list[str]) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def _take(board: Board, message: Message, settings: Settings, station: str | None) -> StationForecast | None:
     """The forecast to be shown, if this is one; scores and rubbish are not shown."""
     try:
         if message.topic == settings.topic("scores"):
-            board.score(decode(message.value, Score))
+            score = decode(message.value, Score)
+            if station in (None, score.station):
+                board.score(score)
             return None
         forecast = decode(message.value, StationForecast)
     except DecodeError:
@@ -125,10 +149,12 @@ def _take(board: Board, message: Message, settings: Settings, station: str | Non
 def _speaker(board: Board, console: Console, *, as_json: bool, quiet: bool) -> Callable[[StationForecast], None]:
     def say(forecast: StationForecast) -> None:
         if as_json:
-            console.file.write(encode(forecast).decode() + "\n")
+            scores = json.dumps(board.summary(forecast.station))
+            console.file.write(f'{encode(forecast).decode()[:-1]},"scores":{scores}}}\n')
             console.file.flush()
         elif not quiet:
-            console.print(_line(board, forecast), soft_wrap=True, highlight=False)
+            _print(console, [_line(board, forecast)])
+            board.news.discard(forecast.station)
 
     return say
 

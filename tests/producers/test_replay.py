@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import read_dead_letter
 from streamgp.wire.log import Outgoing, Subscription
 from streamgp.wire.memory import MemoryLog
-from streamgp.wire.records import Forecast, Observation, Query
+from streamgp.wire.records import Forecast, Observation, Prediction, Query
 from streamgp.wire.topics import topic_plan
 
 
@@ -215,6 +216,29 @@ def test_a_set_without_an_observation_in_the_time_asked_for_is_a_failure(log: Me
     assert _run(log, "--dataset", "irish-wind", "--limit", 0).exit_code == 0
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])
+def test_a_packed_file_that_breaks_off_is_told_and_the_rows_before_it_are_sent(
+    log: MemoryLog, tmp_path: Path, kind: str
+) -> None:
+    rows = [{"time": f"2024-01-{i // 24 + 1:02d}T{i % 24:02d}:00:00Z", "y": i} for i in range(700)]
+    lines = [json.dumps(row) for row in rows]
+    text = {
+        "csv": "time,y\n" + "".join(f"{row['time']},{row['y']}\n" for row in rows),
+        "jsonl": "\n".join(lines),
+        "json": f"[{','.join(lines)}]",
+    }[kind]
+    packed = gzip.compress(text.encode())
+    half = _run(log, "--file", _file(tmp_path, packed[: len(packed) // 2], f"a.{kind}.gz"), "--target", "y")
+    assert "the file breaks off: Compressed file ended" in half.stderr
+    sent = len(_sent(log))
+    assert half.exit_code == (0 if sent else 1)
+    assert 0 < sent < 700 or (kind == "json" and not sent)  # an array is read as a whole
+    for most in (5, 15):
+        nothing = _run(log, "--file", _file(tmp_path, packed[:most], f"b.{kind}.gz"))
+        assert nothing.exit_code == 1
+        assert "breaks off before its first row" in nothing.stderr
+
+
 def test_a_boolean_is_no_number(log: MemoryLog, tmp_path: Path) -> None:
     lines = ('{"time": "2024-01-01", "y": true}', '{"time": "2024-01-02", "y": 2}')
     result = _run(log, "--file", _file(tmp_path, "\n".join(lines), "a.jsonl"), "--target", "y", "--json")
@@ -299,6 +323,75 @@ def test_nobody_answers_is_an_exit_code(log: MemoryLog) -> None:
     result = _run(log, "--grid", "a=0:1:2", "--wait", "0.05", command=queries.command)
     assert result.exit_code == 1
     assert "1 of 1 queries had no forecast within 0.05 s" in result.stderr
+
+
+def _asked_by_a_station(log: MemoryLog, width: int) -> None:
+    query = Query(id=f"A:{width}", station="A", time_ms=0, target_ms=1, points=((0.0,) * width,))
+    log.writer().write([Outgoing("streamgp.queries", query.id, encode(query))])
+
+
+def test_points_of_another_width_than_the_stations_are_refused_before_they_are_sent(
+    log: MemoryLog, tmp_path: Path
+) -> None:
+    ask = ("--grid", "a=0:1:2,b=0", "--wait", "0.01")
+    _asked_by_a_station(log, 6)
+    result = _run(log, *ask, command=queries.command)
+    assert result.exit_code == 3
+    assert "points of 2 columns (a, b), but the stations' own questions have 6: lag1, lag2," in result.stderr
+    assert len(log.reader([Subscription("streamgp.queries")]).poll(0.0)) == 1
+    _asked_by_a_station(log, 2)  # stations may differ
+    assert "no forecast" in _run(log, *ask, command=queries.command).stderr
+
+
+def test_points_of_another_width_than_the_settings_make_are_refused(log: MemoryLog, tmp_path: Path) -> None:
+    settings = _file(tmp_path, "[features]\nlags = [1]\naverages = []\n", "settings.toml")
+    ask = ("--grid", "a=0:1:2,b=0", "--settings", settings)
+    result = _run(log, *ask, command=queries.command)
+    assert result.exit_code == 3
+    assert "the settings' features make 3 or 5: lag1, year_sin, year_cos" in result.stderr
+    _asked_by_a_station(log, 2)  # what runs is the truth
+    assert _run(log, *ask, command=queries.command).exit_code == 0
+
+
+def test_a_forecast_without_numbers_is_a_failure_that_says_why(log: MemoryLog) -> None:
+    """The reasons are those of the agents that abstained, in whatever order the topics are read."""
+
+    class Abstaining:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(log, name)
+
+        def writer(self) -> Any:
+            inner = log.writer()
+            write = inner.write
+
+            def and_abstain(records: list[Outgoing]) -> None:
+                write(records)
+                query = decode(records[0].value, Query)
+                nothing: dict[str, Any] = {"mean": None, "variance": None, "noise_variance": None}
+                forecast = Forecast(
+                    query_id=query.id, station=None, time_ms=0, target_ms=0, **nothing, kept=(0,) * len(query.points),
+                    trimmed=(), missing=(), status="no_quorum",
+                )  # fmt: skip
+                log.writer().write([Outgoing("streamgp.forecasts", query.id, encode(forecast))])
+                for agent, reason in (("A", "warming up"), ("B", "rows of 6 columns expected")):
+                    said = Prediction(
+                        query_id=query.id, agent=agent, time_ms=0, mean=(), variance=(), noise_variance=(), learned=1,
+                        abstained=reason,
+                    )  # fmt: skip
+                    log.writer().write([Outgoing("streamgp.predictions", query.id, encode(said))])
+
+            inner.write = and_abstain
+            return inner
+
+    args = ["--grid", "a=0:1:2", "--wait", "5"]
+    result = CliRunner().invoke(queries.command, [*args, "--json"], obj=Abstaining())
+    assert result.exit_code == 1
+    told = json.loads(result.stdout)
+    assert [(a["mean"], a["status"]) for a in told["answers"]] == [(None, "no_quorum")] * 2
+    assert told["abstained"] == {"rows of 6 columns expected": ["B"], "warming up": ["A"]}
+    why = "without numbers (no quorum): rows of 6 columns expected (B); warming up (A)"
+    assert why in result.stderr
+    assert why in CliRunner().invoke(queries.command, args, obj=Abstaining()).stderr
 
 
 @pytest.mark.parametrize(

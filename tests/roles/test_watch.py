@@ -55,6 +55,22 @@ def test_lines_carry_forecast_and_running_scores() -> None:
     assert "5 ± 1.6" in both
 
 
+def test_scores_are_shown_where_nobody_has_a_terminal() -> None:
+    """Whichever comes first: those that follow the last forecast get a line of their own, and all do at the end."""
+    log = log_with(("station-forecasts", "A", forecast("A")), *[("scores", s, score(s)) for s in "AB"])
+    for station, wanted in ((None, {"A", "B"}), ("B", {"B"})):
+        text = shown(log, station=station)
+        assert "chosen 1 (NLPD 1.4, CRPS 0.6, 90% band 100%)" in text
+        assert {line.split()[0] for line in text.splitlines() if "scored so far, RMSE" in line} == wanted
+    ended = shown(log_with(("scores", "A", score("A")), ("station-forecasts", "A", forecast("A"))), limit=1)
+    assert ended.splitlines()[-1].startswith("A  scored so far, RMSE: chosen 1 ")
+    told = [json.loads(line) for line in shown(log, as_json=True).splitlines()]
+    assert [line["scores"] for line in told] in (
+        [{}],
+        [{"chosen": {"rmse": 1.0, "nlpd": 1.4, "crps": 0.6, "coverage": 1.0}}],
+    )
+
+
 def test_a_forecast_of_the_network_s_is_called_so() -> None:
     taken = msgspec.structs.replace(forecast("A"), choice="network")
     assert "5 ± 1.6 (network), ok" in shown(log_with(("station-forecasts", "A", taken)))

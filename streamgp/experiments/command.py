@@ -57,6 +57,19 @@ class _Paper(click.Command):
                 (s.name, s.title + (f" ({', '.join(s.aliases)})" if s.aliases else "")) for s in studies(str(self.name))
             ]
             formatter.write_dl([*rows, ("all", "Every one of them.")])
+        parts = [(s.name, ", ".join(s.parts)) for s in studies(str(self.name)) if s.parts]
+        if parts:
+            with formatter.section("Parts"):
+                formatter.write_dl(parts)
+
+
+def _parts(chosen: list[Study], parts: tuple[str, ...]) -> list[Study]:
+    known = [name for study in chosen for name in study.parts]
+    unknown = [name for name in parts if name not in known]
+    if unknown:
+        there = f"there are: {', '.join(known)}" if known else "it has none"
+        raise click.BadParameter(f"no part is called {unknown[0]!r}; {there}", param_hint="--part")
+    return [study.part(name) for study in chosen for name in dict.fromkeys(parts) if name in study.parts]
 
 
 def _track(items: Iterable[T], /, *, description: str, total: int) -> Iterable[T]:
@@ -69,6 +82,7 @@ def _command(group: str) -> click.Command:
     )
     @click.argument("chosen", metavar="STUDY", type=_StudyName(group))
     @click.option("--quick", is_flag=True, help="Fewer repetitions.")
+    @click.option("--part", "parts", multiple=True, metavar="NAME", help="This part of the study alone; repeatable.")
     @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random.")
     @click.option(
         "--out",
@@ -78,11 +92,13 @@ def _command(group: str) -> click.Command:
         help="Folder for STUDY.csv and the figure.",
     )
     @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output and nothing else.")
-    def run(chosen: list[Study], quick: bool, seed: int, out: Path, as_json: bool) -> None:
+    def run(chosen: list[Study], quick: bool, parts: tuple[str, ...], seed: int, out: Path, as_json: bool) -> None:
         """Run STUDY, or all: print its table, ours beside the paper's, and write it and the figure.
 
         STUDY is a name below, or what the paper calls it: a section, figure or table, in brackets below.
         """
+        if parts:
+            chosen = _parts(chosen, parts)
         out.mkdir(parents=True, exist_ok=True)
         progress = _track if sys.stderr.isatty() else no_progress
         console = Console(stderr=as_json, width=None if sys.stdout.isatty() else _WIDTH)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar, final
 
@@ -62,6 +62,8 @@ class Study:
         The function.
     aliases
         Other names: the paper's section, figure and table.
+    parts
+        Name to a function that runs this part of the study alone: the whole takes long.
 
     Examples
     --------
@@ -73,10 +75,21 @@ class Study:
     title: str
     run: Run
     aliases: tuple[str, ...] = ()
+    parts: Mapping[str, Run] = field(default_factory=dict)
 
     def answers_to(self, name: str) -> bool:
         """Whether it is called so."""
         return name.lower() in (self.name, *self.aliases)
+
+    def part(self, name: str) -> Study:
+        """The study that is this part of it, called ``STUDY-PART``.
+
+        Raises
+        ------
+        KeyError
+            If it has no such part.
+        """
+        return replace(self, name=f"{self.name}-{name}", run=self.parts[name], aliases=(), parts={})
 
 
 def studies(group: str) -> Sequence[Study]:

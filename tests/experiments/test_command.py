@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ from streamgp.experiments.registry import GROUPS, Study, studies
 from streamgp.experiments.results import COLUMNS, Report, Row
 
 
-def fake(*, quick, seed, out, progress) -> Report:
+def fake(*, quick, seed, out, progress, share=1.0) -> Report:
     for _ in progress(range(2), description="fake", total=2):
         (out / "fake.png").write_bytes(b"")
-    value = float(seed) + (0.5 if quick else 0.25)
+    value = share * (float(seed) + (0.5 if quick else 0.25))
     return Report([Row("fake", "n=1", "ours", "mse", value, paper=2.0)], ["a note"])
 
 
@@ -29,7 +30,12 @@ def broken(**_: object) -> Report:
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    named = (Study("fake", "a fake", fake, ("1.2.3",)), Study("broken", "fails", broken))
+    named = (
+        Study(
+            "fake", "a fake", fake, ("1.2.3",), {"half": partial(fake, share=0.5), "tenth": partial(fake, share=0.1)}
+        ),
+        Study("broken", "fails", broken),
+    )
     monkeypatch.setattr(byzantine, "STUDIES", named)
     return lambda *args: CliRunner().invoke(command, ["byzantine", *args, "--out", str(tmp_path / "deep" / "out")])
 
@@ -47,6 +53,21 @@ def test_csv_has_the_columns_and_full_precision(run, tmp_path: Path) -> None:
 def test_a_study_is_also_called_by_its_section(run, tmp_path: Path) -> None:
     assert run("1.2.3").exit_code == 0
     assert (tmp_path / "deep" / "out" / "1.2.3.csv").is_file()
+
+
+def test_parts_of_a_study_are_run_alone_and_keep_their_own_files(run, tmp_path: Path) -> None:
+    result = run("fake", "--seed", "3", "--part", "tenth", "--part", "half", "--json")
+    told = json.loads(result.stdout)["studies"]
+    assert {name: study["rows"][0]["ours"] for name, study in told.items()} == {"fake-tenth": 0.325, "fake-half": 1.625}
+    assert {p.name for p in (tmp_path / "deep" / "out").glob("*.csv")} == {"fake-tenth.csv", "fake-half.csv"}
+
+
+@pytest.mark.parametrize(("study", "there"), [("fake", "half, tenth"), ("broken", "it has none")])
+def test_a_part_that_is_none_is_refused_before_anything_runs(run, study: str, there: str) -> None:
+    result = run(study, "--part", "third")
+    assert result.exit_code == 2
+    assert "third" in result.output
+    assert there in result.output
 
 
 def test_json_is_alone_on_standard_output(run) -> None:

@@ -1,6 +1,7 @@
 """The study of the network layer: its forecasts are prequential, its scores the textbook's, its lies what they say."""
 
 import csv
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,15 +9,17 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from streamgp.experiments.network import gain
+from streamgp.experiments.network import STUDIES, gain
 from streamgp.experiments.network import stations as data
 from streamgp.experiments.network.autoregression import vector_autoregression
+from streamgp.experiments.network.liars import attacked, drawn, n_liars, summary, under_attack
 from streamgp.experiments.network.local import Belief, Forecasts, default_station, forecasts
 from streamgp.experiments.network.picture import draw, weights, write_influences
-from streamgp.experiments.network.rounds import LIES, innovations, lie, run_layer
+from streamgp.experiments.network.rounds import LIES, Outcome, innovations, lie, run_layer
 from streamgp.experiments.network.scores import persistence, running_ratio, scorable, score
 from streamgp.experiments.network.stations import DAY_MS, SensorNetwork
 from streamgp.experiments.registry import no_progress
+from streamgp.experiments.results import Row
 from streamgp.fusion import trimmed_poe
 from tests.data import DATA, needs
 
@@ -157,7 +160,7 @@ def test_under_attack_counts_the_honest_alone() -> None:
     made = climatology(network)
     said = innovations(network, made)
     clean = run_layer(network, made, said)
-    found = gain.under_attack(network, made, clean, clean, liars=[4], burn_in=200)
+    found = under_attack(network, made, clean, clean, liars=[4], burn_in=200)
     assert found["kept"] == pytest.approx(1.0)
     assert found["ratio"] < found["worst"]
     scored = scorable(network, [made.local], steps=1, burn_in=200)
@@ -166,6 +169,72 @@ def test_under_attack_counts_the_honest_alone() -> None:
     assert found["ratio"] == pytest.approx(ours / theirs)
     running = running_ratio(network, clean.belief, made.local, steps=1, columns=[0, 1, 2, 3], first=1)
     assert running[-1] < 1.0
+    assert found["worst"] == running.max() >= 1.0  # the first forecasts are the local ones
+    alone = [
+        running_ratio(network, clean.belief, made.local, steps=1, columns=[i], first=200).max() for i in (0, 1, 2, 3)
+    ]
+    assert found["worst station"] == max(alone)
+
+
+def test_one_station_in_six_lies_and_the_draws_differ() -> None:
+    sizes = {4: 1, 12: 2, 27: 4}
+    assert {n: n_liars(toy(2, n, seed=0)) for n in sizes} == sizes
+    twelve = toy(2, 12, seed=0)
+    sets = drawn(twelve, 5, seed=3)
+    assert sets == drawn(twelve, 5, seed=3) != drawn(twelve, 5, seed=4)
+    assert len(set(sets)) == 5
+    assert all(len(set(s)) == 2 and s == tuple(sorted(s)) for s in sets)
+    assert drawn(toy(2, 4, seed=0), 9, seed=3) == [(0,), (1,), (2,), (3,)]
+
+
+def test_every_lie_is_told_by_those_who_were_drawn() -> None:
+    network = toy(50, 3, seed=11)
+    made = climatology(network)
+    e = innovations(network, made)
+    clean = run_layer(network, made, e)
+    found = attacked(network, made, clean, seed=5, draws=1, progress=no_progress, burn_in=30)
+    assert tuple(found) == LIES
+    (liars,) = drawn(network, 1, seed=5)
+    told = run_layer(network, made, lie("noise", e, liars, rng=np.random.default_rng([5, 0])))
+    expected = under_attack(network, made, told, clean, liars=liars, burn_in=30)
+    assert {m: v for m, (v, _) in found["noise"].items() if m in expected} == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_worst_of_all_draws_is_told_and_the_mean_of_the_rest() -> None:
+    one = {"ratio": 0.9, "kept": 0.8, "worst": 1.2, "worst station": 1.3}
+    two = {"ratio": 0.7, "kept": 0.2, "worst": 1.0, "worst station": 1.4}
+    found = summary([one, two])
+    assert found["ratio"] == pytest.approx((0.8, 0.1))
+    assert found["kept"] == pytest.approx((0.5, 0.3))
+    assert [found[m][0] for m in ("kept, least", "worst", "worst station")] == [0.2, 1.2, 1.4]
+
+
+def test_each_network_is_a_part_that_can_be_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts' tables, one after the other, are the whole's; each has a figure and a matrix of its own."""
+    assert tuple(STUDIES[0].parts) == (
+        "wind", "pm10", "pm2.5", "temperature", "ozone", "solent",
+    )  # fmt: skip
+    cases = {f"toy-{seed}": gain.Case(partial(toy, 5, 3 + seed, seed=seed), (1,), 1) for seed in (0, 1)}
+    monkeypatch.setattr(gain, "CASES", cases)
+    monkeypatch.setattr(gain, "forecasts", lambda network, horizons, **_: {h: climatology(network) for h in horizons})
+
+    def compared(network: SensorNetwork, made: Forecasts) -> tuple[list[Row], Outcome]:
+        outcome = run_layer(network, made, innovations(network, made))
+        return [Row("gain", gain.setting(network, made.steps), "network", "ratio", float(network.y.mean()))], outcome
+
+    monkeypatch.setattr(gain, "compare", compared)
+    monkeypatch.setattr(gain, "draw", lambda path, *_: path.touch())
+    monkeypatch.setattr(gain, "attacked", lambda *_, seed, **__: {"copy": {"kept": (0.5 + seed, None)}})
+    run = partial(gain.run, quick=False, seed=2, out=tmp_path, progress=no_progress)
+    whole = run(networks=tuple(cases))
+    parts = [run(networks=(name,), name=f"gain-{name}") for name in cases]
+    assert [row for part in parts for row in part.rows] == whole.rows
+    assert [r.setting for r in whole.rows if r.metric == "kept"] == [
+        "toy, 1 step, 1 liar of 3, copy", "toy, 1 step, 1 liar of 4, copy",
+    ]  # fmt: skip
+    assert {p.name for p in tmp_path.iterdir()} == {
+        f"{name}{end}" for name in ("gain", "gain-toy-0", "gain-toy-1") for end in (".png", "-influences.csv")
+    }
 
 
 @pytest.mark.parametrize(("load", "shape"), [(data.irish_wind, (6574, 12)), (data.german_pm10, (4383, 27))])

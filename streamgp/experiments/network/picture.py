@@ -74,7 +74,7 @@ def _attacks(axis: Any, rows: Sequence[Row]) -> None:
     axis.axvline(1.01, color="firebrick", linewidth=0.8, linestyle=":")
     axis.set_yticks(range(len(settings)), settings, fontsize=7)
     axis.set_xlabel("RMSE of the honest over local")
-    axis.set_title("Two liars")
+    axis.set_title("Some lie")
     axis.legend(fontsize=8)
 
 

@@ -120,23 +120,37 @@ class Elimination:
 class Belief:
     """``A`` (n, n) and ``alpha`` (n, q) of a clique's posterior, separator first.
 
-    ``matrix`` is A itself, or, ``rooted``, a Y with ``A = Y' Y``, which keeps the digits of small variances.
+    ``matrix`` is A itself, or, ``rooted``, a Y with ``A = Y' Y``, which keeps the digits of small variances. With
+    ``whitener`` (R, ``K^-1 = R' R``) it is ``R^-T A R^-1``, which need not be positive semidefinite.
     """
 
     matrix: Array
     alpha: Array
     rooted: bool = True
+    whitener: Array | None = None
 
     def full(self) -> Array:
         """A, (n, n)."""
+        if self.whitener is not None:
+            return np.asarray(self.whitener.T @ self.matrix @ self.whitener)
         return np.asarray(self.matrix.T @ self.matrix) if self.rooted else self.matrix
 
     def explained(self, k: Array) -> Array:
         """(m,) ``diag(k A k')`` for k (m, n): by how much the prior variance shrinks."""
+        if self.whitener is not None:
+            half = self.whitener @ k.T
+            return np.asarray(np.einsum("ij,ij->j", half, self.matrix @ half))
         if self.rooted:
             half = self.matrix @ k.T
             return np.asarray(np.einsum("ij,ij->j", half, half))
         return np.asarray(np.einsum("ij,ij->i", k @ self.matrix, k))
+
+    def explained_jointly(self, k: Array) -> Array:
+        """(m, m) ``k A k'``, whose diagonal is :meth:`explained`."""
+        if self.whitener is None and not self.rooted:
+            return np.asarray(k @ self.matrix @ k.T)
+        half = (self.matrix if self.whitener is None else self.whitener) @ k.T
+        return np.asarray(half.T @ (half if self.whitener is None else self.matrix @ half))
 
 
 def psd_root(A: Array) -> tuple[Array, bool]:

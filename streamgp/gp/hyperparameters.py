@@ -182,9 +182,14 @@ def spread_of(X: Array) -> Array:
     return np.asarray(np.where(spread > 1e-12 * np.abs(X).max(axis=0), spread, 1.0))
 
 
+#: a mean square below this is as good as none: its products with itself are no numbers
+LEAST_SQUARE = 1e-200
+
+
 def mean_square_of(y: Array) -> float:
-    """Mean square of targets; 1 where they say nothing of their size, being all zero."""
-    return float(np.mean(y**2)) or 1.0
+    """Mean square of targets; 1 where they say nothing of their size, being all zero (or below 1e-100)."""
+    power = float(np.mean(y**2))
+    return power if power >= LEAST_SQUARE else 1.0
 
 
 def _free_hyperparameters(kernel: Any) -> list[Any]:

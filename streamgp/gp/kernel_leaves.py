@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from scipy.special import gamma, kv
 
+from streamgp.errors import SettingsError
 from streamgp.gp.distances import squared_distances, weighted_squares
 from streamgp.gp.gaussian import Array
 from streamgp.gp.kernel_nodes import EMPTY, Pull
@@ -104,6 +105,7 @@ class Radial:
     free: bool
 
     def _scaled(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        self._check_width(X.shape[-1])
         Xs = X / self.scales
         return Xs, Xs if Y is X else Y / self.scales
 
@@ -134,7 +136,12 @@ class Radial:
     def with_theta(self, theta: Array) -> Radial:
         return replace(self, scales=np.exp(theta)) if self.free else self
 
+    def _check_width(self, d: int) -> None:
+        if len(self.scales) not in (1, d):
+            raise SettingsError(f"the kernel has {len(self.scales)} length-scales, X has {d} columns")
+
     def precision(self, d: int) -> Array | None:
+        self._check_width(d)
         return np.broadcast_to(self.scales**-2.0, (d,)).copy()
 
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias, final
 
 import numpy as np
 
+from streamgp.errors import SettingsError
 from streamgp.gp.gaussian import Array
 
 #: W (..., n, m) -> sum_ij W_ij dK_ij / dtheta, (p,), summed over the stack as well
@@ -237,7 +238,12 @@ class Columns:
     columns: tuple[int, ...]
 
     def _pick(self, X: Array) -> Array:
+        self._check_width(X.shape[-1])
         return X[..., list(self.columns)]
+
+    def _check_width(self, d: int) -> None:
+        if not all(-d <= c < d for c in self.columns):
+            raise SettingsError(f"the kernel looks at columns {list(self.columns)}, X has {d} of them")
 
     def cross(self, X: Array, Y: Array) -> Array:
         return self.vjp(X, Y)[0]
@@ -256,6 +262,7 @@ class Columns:
         return replace(self, base=self.base.with_theta(theta))
 
     def precision(self, d: int) -> Array | None:
+        self._check_width(d)
         inner = self.base.precision(len(self.columns))
         if inner is None:
             return None

@@ -191,7 +191,7 @@ def pull_back(p: Projection, K_xa: Array, y: Array, belief: Belief) -> Pullback:
         DH = np.concatenate([d @ p.H[g] for d, g in zip(deltas, p.noise.groups, strict=True)])
     else:
         v = p.noise.v
-        omega = 0.5 * ((np.sum(r * r, axis=1) + q * h) / v**2 - q / v)
+        omega = 0.5 * ((np.sum(r * r, axis=1) + q * h) / v / v - q / v)
         trace_omega, trace_inverse = float(np.sum(omega)), float(np.sum(1.0 / v))
         delta = p.approximation.share * omega
         if name == "vfe":
@@ -201,7 +201,7 @@ def pull_back(p: Projection, K_xa: Array, y: Array, belief: Belief) -> Pullback:
         K_xx, DH = (delta,), delta[:, None] * p.H
     noise = trace_omega
     if name == "vfe":
-        noise += q * float(np.sum(p.D)) / (2.0 * s * s)
+        noise += q * float(np.sum(p.D)) / (2.0 * s) / s
     elif name in ("pep", "pep_block"):
         noise -= q * (1.0 - alpha) / (2.0 * alpha) * (trace_inverse - len(p.D) / s)
     W = p.H.T @ (DH - G)

@@ -27,7 +27,9 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
     rows are split into J experts; each has inducing points that are correlated with those of C - 1 earlier
     experts;
     predictions of the correlated regions are joined by a weighted product. C = J with sparsity 1 is the full GP,
-    C = 1 independent experts. The prior mean is zero and nothing is scaled.
+    C = 1 independent experts. The prior mean is zero and nothing is scaled: targets far from zero lose digits (noise
+    is at least 1e-4 of their size), so subtract their mean first, for instance by scikit-learn's
+    ``TransformedTargetRegressor``.
 
     Parameters
     ----------

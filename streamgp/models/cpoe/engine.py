@@ -21,6 +21,7 @@ from streamgp.models.cpoe.learner import Learner
 from streamgp.models.cpoe.options import Options
 from streamgp.models.cpoe.posterior import Posterior
 from streamgp.models.cpoe.recipe import learn_hyperparameters
+from streamgp.models.cpoe.scales import check_sizes, within_reach
 from streamgp.models.cpoe.training import Hyper
 
 #: rows after which the default kernel is brought to the data's scales in a stream
@@ -61,6 +62,7 @@ class Engine:
 
     def fit(self, X: Array, y: Array) -> None:
         """Learn a batch: hyperparameters, then partition and posterior."""
+        check_sizes(X, y)
         options = self.options
         J = options.n_experts if options.n_experts is not None else -(-len(X) // options.expert_size)
         J = min(J, len(X))
@@ -83,6 +85,7 @@ class Engine:
 
     def learn(self, X: Array, y: Array) -> None:
         """Go on with rows, in their order."""
+        check_sizes(X, y)
         for i in range(len(X)):
             self._learn_row(X[i : i + 1], y[i : i + 1])
 
@@ -195,6 +198,7 @@ class Engine:
     def predict(self, X: Array, *, count: int | None = None) -> tuple[Array, Array, Array]:
         """Latent mean (m, q) and variance (m,) at X, and the weights (W, m)."""
         known = self._known
+        X = within_reach(known.model.kernel, X)
         asked = count if count is not None else self.options.n_predict_experts
         count = prediction.how_many(self.n_regions, asked)
         try:
@@ -222,6 +226,7 @@ class Engine:
     def predict_regions(self, X: Array) -> tuple[Array, Array, Array]:
         """Local means (J2, m, q) and variances (J2, m) of all regions, and their weights (J2, m)."""
         known = self._known
+        X = within_reach(known.model.kernel, X)
         beliefs, parts = self._beliefs(self.n_regions)
         chosen: NDArray[np.int64] = np.tile(np.arange(self.n_regions), (len(X), 1))
         means, variances, prior = prediction.local_predictions(
@@ -233,5 +238,6 @@ class Engine:
     def joint_covariance(self, X: Array) -> Array:
         """(m, m) latent covariance."""
         known = self._known
+        X = within_reach(known.model.kernel, X)
         beliefs, parts = self._beliefs(self.n_regions)
         return prediction.joint_covariance(known.model, known.data, parts, beliefs=beliefs, X=X, Z=self.sharpness)

@@ -8,12 +8,14 @@ import numpy as np
 
 from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
+from streamgp.gp.hyperparameters import mean_square_of
 from streamgp.models.cpoe.experts_data import Experts
 from streamgp.models.cpoe.layout import metric
 from streamgp.models.cpoe.learner import Learner
-from streamgp.models.cpoe.options import Options, data_scaled
+from streamgp.models.cpoe.options import Options
 from streamgp.models.cpoe.prior import LogNormalPrior
 from streamgp.models.cpoe.recipe import unit_offset
+from streamgp.models.cpoe.scales import data_scaled, lengths_of, says_something
 from streamgp.models.cpoe.training import (
     Adam,
     Evaluate,
@@ -63,7 +65,7 @@ class Follower:
         return None
 
     def _climb(self, evaluate: Evaluate, X: Array, y: Array, iterations: int) -> Hyper | None:
-        if not np.any(y):
+        if not says_something(y):
             return None
         done = maximise(
             evaluate,
@@ -104,10 +106,7 @@ def start_from_data(options: Options, hyper: Hyper, X: Array, y: Array) -> Hyper
     """The default kernel at the data's own scales, once there are a few rows; a given kernel as it is."""
     if options.kernel is not None or options.optimizer is None:
         return hyper
-    power = float(np.mean(y * y))
-    kernel = data_scaled(hyper.kernel, X, y)
-    noise = 0.1 * power if power > 0.0 else hyper.noise_variance
-    return Hyper(kernel, noise, hyper.approximation)
+    return data_scaled(hyper, X, y)
 
 
 def weak_prior(options: Options, X: Array, y: Array) -> LogNormalPrior | None:
@@ -116,10 +115,10 @@ def weak_prior(options: Options, X: Array, y: Array) -> LogNormalPrior | None:
     A hundred noisy rows leave room for the evidence to end at no signal at all, or in one column; a few hundred
     that say something overrule this.
     """
-    power = float(np.mean(y * y))
-    if options.kernel is not None or options.prior is not None or power == 0.0:
+    if options.kernel is not None or options.prior is not None or not says_something(y):
         return None
-    lengths = np.log(4.0) + data_scaled(options.start_kernel(X.shape[1]), X, y).theta[1:]
+    power = mean_square_of(y)
+    lengths = np.log(4.0) + lengths_of(X)
     mode = np.concatenate([[np.log(power)], lengths, [np.log(0.3 * power)]])
     variance = np.concatenate([[1.5**2], np.full(len(lengths), 0.8**2), [1.5**2]])
     return LogNormalPrior(mode + variance, variance)  # the density of a log-normal is highest there, in its own unit

@@ -64,7 +64,7 @@ class Accumulator:
                 trace = float(np.trace(K_r[:, n_s:])) - float(np.sum(belief.explained(K_r)))
             else:  # nothing but its own rows speaks of the residual: A_rr = I / s - Sigma_rr / s^2
                 trace = s * (len(y) - s * float(np.trace(A_full[n_s:, n_s:])))
-            self.s += 0.5 * ((float(np.sum(r * r)) + q * trace) / s**2 - q * len(y) / s)
+            self.s += 0.5 * ((float(np.sum(r * r)) + q * trace) / s / s - q * len(y) / s)
             self.prior(A, weight)
             return
         back = pull_back(own.projection, own.K_xa, y, belief)

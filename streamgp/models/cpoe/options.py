@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from streamgp.errors import SettingsError
 from streamgp.gp.gaussian import Array
-from streamgp.gp.hyperparameters import mean_square_of, spread_of
 from streamgp.gp.kernels import CompiledKernel, compile_kernel
 from streamgp.gp.projections import Approximation
 from streamgp.models.cpoe.layout import PREDECESSORS
 from streamgp.models.cpoe.prior import LogNormalPrior
+from streamgp.models.cpoe.scales import default_kernel
 
 LBFGS_ITERATIONS = 100
 ADAM_EPOCHS = 15
@@ -92,8 +91,16 @@ class Options:
         return ADAM_EPOCHS if self.optimizer == "adam" else LBFGS_ITERATIONS
 
     def start_kernel(self, d: int) -> CompiledKernel:
-        """The kernel given, or the default one at unit scales."""
-        return compile_kernel(default_kernel(d) if self.kernel is None else self.kernel)
+        """The kernel given, or the default one at unit scales.
+
+        Raises
+        ------
+        SettingsError
+            If the kernel given is for another number of columns than d.
+        """
+        kernel = compile_kernel(default_kernel(d) if self.kernel is None else self.kernel)
+        kernel.precision(d)
+        return kernel
 
     def log_normal_table(self) -> Array:
         """Rows (nu, lambda^2) of the prior."""
@@ -104,20 +111,6 @@ class Options:
     def log_normal(self, kernel: CompiledKernel) -> LogNormalPrior | None:
         """The prior on (theta, log noise)."""
         return None if self.prior is None else LogNormalPrior.of(self.prior, len(kernel.theta) + 1)
-
-
-def default_kernel(d: int) -> Any:
-    """``ConstantKernel() * RBF`` with a length-scale a column, all of one, free over twenty orders of
-    magnitude."""
-    wide = (1e-20, 1e20)
-    return ConstantKernel(1.0, wide) * RBF(np.ones(d), wide)
-
-
-def data_scaled(kernel: CompiledKernel, X: Array, y: Array) -> CompiledKernel:
-    """The default kernel started at the data's own scales."""
-    spread = spread_of(X) * np.sqrt(X.shape[1])
-    power = mean_square_of(y)
-    return kernel.with_theta(np.log(np.append(power, spread)))
 
 
 def _whole(name: str, value: Any, *, least: int = 1) -> None:

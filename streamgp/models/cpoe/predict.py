@@ -123,5 +123,5 @@ def joint_covariance(
     for c, region in enumerate(regions):
         k = model.kernel(X, experts.inducing(region))
         scale = whole.variance * np.sqrt(whole.weights[c]) / variances[c]
-        total += scale[:, None] * (K - k @ beliefs(c).full() @ k.T) * scale
+        total += scale[:, None] * (K - beliefs(c).explained_jointly(k)) * scale
     return 0.5 * (total + total.T)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from streamgp.gp.gaussian import Array
+from streamgp.gp.hyperparameters import mean_square_of
 from streamgp.models.cpoe.graph import parts_of
 from streamgp.models.cpoe.layout import Layout, arrange, metric
-from streamgp.models.cpoe.options import LBFGS_ITERATIONS, Options, data_scaled
+from streamgp.models.cpoe.options import LBFGS_ITERATIONS, Options
 from streamgp.models.cpoe.partition import Rows
+from streamgp.models.cpoe.scales import data_scaled, says_something
 from streamgp.models.cpoe.training import (
     Evaluate,
     Hyper,
@@ -44,10 +46,9 @@ def learn_hyperparameters(
     if options.optimizer is None or options.iterations == 0:
         return start, 0
     if options.kernel is None:
-        start = Hyper(data_scaled(start.kernel, X, y), start.noise_variance, start.approximation)
-        power = float(np.mean(y * y))
-        if power > 0.0:
-            start = start.at(np.append(start.kernel.theta, np.log(0.1 * power)))
+        start = data_scaled(start, X, y)
+    if not says_something(y):  # the evidence would end at no signal and no noise: certain of nothing but zeros
+        return start, 0
     box = bounds(start, y)
     prior = options.log_normal(start.kernel)
     if options.optimizer == "adam":
@@ -133,8 +134,7 @@ def _small_experts(hyper: Hyper, X: Array, y: Array, *, rng: np.random.Generator
 
 def unit_offset(y: Array, n: int) -> float:
     """What the unit of y adds to the evidence of n rows."""
-    power = float(np.mean(y * y))
-    return -0.5 * n * y.shape[1] * float(np.log(power)) if power > 0.0 else 0.0
+    return float(-0.5 * n * y.shape[1] * np.log(mean_square_of(y)))
 
 
 def _stages(options: Options, X: Array, y: Array, *, rng: np.random.Generator) -> Iterator[tuple[Evaluate, int, int]]:

@@ -11,7 +11,7 @@ from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.blocks import BlockCholesky, SelectedInverse, Symbolic, analyse
 from streamgp.gp.cliques import Belief
 from streamgp.gp.gaussian import Array
-from streamgp.gp.linalg import safe_cholesky, solve_lower, solve_upper, steady_cholesky
+from streamgp.gp.linalg import safe_cholesky, solve_lower, steady_cholesky
 from streamgp.models.cpoe.experts_data import Experts, Model
 from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.tree import Own, own_information
@@ -112,9 +112,9 @@ def region_belief(K: Array, inverse: SelectedInverse, mean: Sequence[Array], mem
     """``K^-1 - K^-1 Sigma K^-1`` and ``K^-1 mu`` of some experts' values."""
     if not members:
         return Belief(np.zeros((0, 0)), np.zeros((0, mean[0].shape[1])))
-    L = steady_cholesky(K).L
+    factor = steady_cholesky(K)
+    L = factor.L
     whitened = solve_lower(L, solve_lower(L, inverse.dense(members)).T)
     inner = _explained(0.5 * (whitened + whitened.T))
-    A = solve_upper(L, solve_upper(L, inner).T)
     mu = np.concatenate([mean[e] for e in members])
-    return Belief(0.5 * (A + A.T), solve_upper(L, solve_lower(L, mu)), rooted=False)
+    return Belief(inner, factor.solve(mu), rooted=False, whitener=factor.inverse_root())

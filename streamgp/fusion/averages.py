@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamgp.errors import NoQuorumError
+from streamgp.fusion.blocks import by_points, middle
 from streamgp.fusion.fused import Fused, Mask, alone, as_answers, open_door, usable_mask
 from streamgp.fusion.sums import order_free_sum
 from streamgp.gp.gaussian import Array
@@ -31,9 +32,12 @@ def mean_of_experts(means: ArrayLike, variances: ArrayLike) -> Fused:
     """
     M, V, ok = open_door(means, variances)
     n = ok.sum(axis=0)
-    V = np.where(ok, V, 0.0)
-    fused = Fused(order_free_sum(M) / n, order_free_sum(V) / n, ok)
-    return alone(fused, M, V, ok)
+    claims = V if ok.all() else np.where(ok, V, 0.0)
+
+    def rule(here: slice) -> Fused:
+        return Fused(order_free_sum(M[:, here]) / n[here], order_free_sum(claims[:, here]) / n[here], ok[:, here])
+
+    return alone(by_points(M.shape, rule), M, V, ok)
 
 
 def median_of_experts(means: ArrayLike, variances: ArrayLike) -> Fused:
@@ -45,7 +49,14 @@ def median_of_experts(means: ArrayLike, variances: ArrayLike) -> Fused:
     array([2.])
     """
     M, V, ok = open_door(means, variances)
-    return Fused(_median(M, ok), _median(V, ok), ok)
+    count = ok.sum(axis=0)
+    means_in_use = M if ok.all() else np.where(ok, M, np.inf)
+
+    def rule(here: slice) -> Fused:
+        by_mean, by_variance = np.sort(means_in_use[:, here], axis=0), np.sort(V[:, here], axis=0)
+        return Fused(middle(by_mean, count[here]), middle(by_variance, count[here]), ok[:, here])
+
+    return by_points(M.shape, rule)
 
 
 def geometric_median(means: ArrayLike, variances: ArrayLike) -> Fused:
@@ -140,12 +151,6 @@ def _weiszfeld(points: Array) -> Array:
         if step <= _WEISZFELD_TOLERANCE * typical:
             break
     return centre
-
-
-def _median(values: Array, ok: Mask) -> Array:
-    if ok.all():
-        return np.asarray(np.median(values, axis=0))
-    return np.asarray(np.nanmedian(np.where(ok, values, np.nan), axis=0))
 
 
 def _whole(means: ArrayLike, variances: ArrayLike) -> tuple[Array, NDArray[np.intp], tuple[int, int]]:

@@ -15,8 +15,9 @@ from typing import final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamgp.fusion.blocks import blocks, by_points, middle, within
 from streamgp.fusion.fused import Fused, Mask, alone, open_door
-from streamgp.fusion.sums import order_free_sum
+from streamgp.fusion.sums import coarse_sum, order_free_sum
 from streamgp.fusion.trimmed import check_quorum
 from streamgp.gp.gaussian import Array
 
@@ -102,45 +103,22 @@ def calibrated_poe(
         raise ValueError(f"calibration must be of {n} agents, got {records.factor.shape}")
     used = ok & ~records.barred[:, None]
     used = np.where(used.any(axis=0), used, ok)  # if every agent is barred, the records cannot tell them apart
-    v = np.where(used, V * records.factor[:, None], np.inf)
-    ordered = np.sort(v, axis=0)
-    if (bold := _too_sure(v, used, ordered)).any():
-        used = used & ~bold
-        v = np.where(used, v, np.inf)
-        ordered = np.sort(v, axis=0)
-    count = used.sum(axis=0)
-    v = np.maximum(v, _floor(ordered, count, n_trim))
-    typical = np.sqrt(_middle(ordered, count))
-    own = np.minimum(np.sqrt(np.where(used, v, 0.0)) / typical, _MOST_OWN_SPREAD)
-    own = np.where(used, own, 1.0)
-    by_mean = np.sort(np.where(used, M, np.inf), axis=0)
-    votes = _votes(M, V, used, n_trim, by_mean)
-    centre = _middle(by_mean, count)
-    spread = _spread(np.abs(M - centre) / own, used, typical)
-    for _ in range(3):
-        fade = np.clip((_NONE - np.abs(M - centre) / (spread * own)) / (_NONE - _FULL), 0.0, 1.0) * votes
-        weight = order_free_sum(fade)
-        centre = order_free_sum(fade * M) / weight
-    surest = v.min(axis=0)
-    share = fade * (surest / v)
-    total = order_free_sum(share)
-    kept = fade > 0
-    mean = order_free_sum(share * M) / total
-    # a weighted mean lies among its members: only rounding could say otherwise
-    mean = np.clip(mean, np.where(kept, M, np.inf).min(axis=0), np.where(kept, M, -np.inf).max(axis=0))
-    return alone(Fused(mean, surest * (weight / total), kept), M, V, ok)
+    factor = records.factor[:, None]
+    fused = by_points(M.shape, lambda here: _fuse(M[:, here], V[:, here], factor, used[:, here], n_trim))
+    return alone(fused, M, V, ok)
 
 
 def outlying(means: ArrayLike, variances: ArrayLike) -> Mask:
     """(n_agents, m) answers that are unusable, or whose mean lies more than 6 robust standard deviations off."""
     M, V, ok = open_door(means, variances)
     count = ok.sum(axis=0)
-    centre, typical = (
-        _middle(np.sort(np.where(ok, M, np.inf), axis=0), count),
-        np.sqrt(_middle(np.sort(V, axis=0), count)),
-    )
-    spread = _spread(np.abs(M - centre), ok, typical)
-    return np.asarray(~ok | (np.abs(M - centre) > OUTLYING * spread))
+    beyond = ~ok
+    for here in blocks(M.shape):
+        m, used, n = M[:, here], ok[:, here], count[here]
+        off = np.abs(m - middle(_in_order(m, used), n))
+        typical = np.sqrt(middle(np.sort(V[:, here], axis=0), n))
+        beyond[:, here] |= off > OUTLYING * _spread(off, used, n, typical)
+    return beyond
 
 
 def is_degraded(means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibration: Calibration | None = None) -> bool:
@@ -161,27 +139,113 @@ def is_degraded(means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibrat
     return bool((suspect.sum(axis=0) > n_trim).any())
 
 
-def _too_sure(v: Array, used: Mask, ordered: Array) -> Mask:
-    """(n, m) claims that are out of all proportion to the others'; ``ordered`` are those in use, sorted."""
-    count = used.sum(axis=0)
-    log_v = np.log(np.where(used, v, 1.0))
-    centre = _middle(np.log(ordered), count)
-    spread = np.maximum(_MAD_TO_SD * _median(np.abs(log_v - centre), used), _LEAST_LOG_SPREAD)
-    return np.asarray(used & (log_v < centre - _TOO_LOW * spread))
+def _fuse(M: Array, V: Array, factor: Array, used: Mask, n_trim: int) -> Fused:
+    """The five steps at some points; ``used`` (n, m) has one agent a point at least."""
+    v, used, typical = _claims(V, factor, used, n_trim)
+    own = np.sqrt(v)
+    own /= typical
+    np.minimum(own, _MOST_OWN_SPREAD, out=own)
+    fade = _faded(M, V, own, used, n_trim, typical)
+    surest = v.min(axis=0)
+    share = np.divide(surest, v, out=v)
+    share *= fade
+    total, kept = order_free_sum(share), fade > 0
+    share *= M
+    # a weighted mean lies among its members: only rounding could say otherwise
+    return Fused(within(order_free_sum(share) / total, M, kept), surest * (coarse_sum(fade) / total), kept)
 
 
-def _votes(M: Array, V: Array, used: Mask, n_trim: int, by_mean: Array) -> Array:
+def _claims(V: Array, factor: Array, used: Mask, n_trim: int) -> tuple[Array, Mask, Array]:
+    """Corrected claims (n, m) with the boldest raised, infinite where not in use; who is in use; the typical (m,) one.
+
+    Claims that are out of all proportion to the others' are put out of use. The typical one is a standard deviation.
+    """
+    v = V * factor
+    if not used.all():
+        v[~used] = np.inf
+    ordered, count = np.sort(v, axis=0), used.sum(axis=0)
+    bold = used & (v < _least_credible(ordered, count))
+    first = bold.sum(axis=0)  # they are the smallest ones
+    if first.any():
+        used, count = used & ~bold, count - first
+        v[bold] = np.inf
+    rank = np.minimum(n_trim, (count - 1) // 2)  # the variance that n_trim claim to be below, or the median of few
+    np.maximum(v, ordered[first + rank, np.arange(v.shape[1])], out=v)
+    return v, used, np.sqrt(middle(ordered, count, first))
+
+
+def _least_credible(ordered: Array, count: NDArray[np.intp]) -> Array:
+    """(m,) a claim below this is out of all proportion to the ``count`` sorted ones."""
+    logs = np.log(ordered)
+    centre = middle(logs, count)
+    limit = centre - _TOO_LOW * _LEAST_LOG_SPREAD
+    strange = np.flatnonzero(logs[0] < limit)  # elsewhere nobody is
+    if strange.size:
+        off = np.sort(np.abs(logs[:, strange] - centre[strange]), axis=0)
+        spread = np.maximum(_MAD_TO_SD * middle(off, count[strange]), _LEAST_LOG_SPREAD)
+        limit[strange] = centre[strange] - _TOO_LOW * spread
+    return np.asarray(np.exp(limit))
+
+
+def _faded(M: Array, V: Array, own: Array, used: Mask, n_trim: int, typical: Array) -> Array:
+    """(n, m) weights that fall from 1 to 0 with the distance from the centre; 0 for those not in use.
+
+    Parameters
+    ----------
+    M, V : (n, m)
+        Answers.
+    own : (n, m)
+        Claimed standard deviations over the typical one; changed in place.
+    used : (n, m)
+        Who is in use.
+    n_trim
+        Number of liars to stand.
+    typical : (m,)
+        The typical claimed standard deviation.
+    """
+    by_mean, count = _in_order(M, used), used.sum(axis=0)
+    votes = _votes(M, V, used, n_trim, by_mean)
+    away = M - middle(by_mean, count)
+    spread = _spread(np.abs(away) / own, used, count, typical)
+    away /= spread
+    slope = np.divide(-1.0 / (_NONE - _FULL), own, out=own)
+    fade = _fade(away, slope, votes)
+    for _ in range(2):
+        weight = coarse_sum(fade)
+        fade *= away
+        away -= coarse_sum(fade) / weight
+        fade = _fade(away, slope, votes)
+    return fade
+
+
+def _fade(away: Array, slope: Array, votes: Array | None) -> Array:
+    fade = np.abs(away)
+    fade *= slope
+    fade += _NONE / (_NONE - _FULL)
+    np.minimum(fade, 1.0, out=fade)
+    np.maximum(fade, 0.0, out=fade)
+    if votes is not None:
+        fade *= votes
+    return fade
+
+
+def _votes(M: Array, V: Array, used: Mask, n_trim: int, by_mean: Array) -> Array | None:
     """(n, m) votes: 1, less for copies, 0 for those not in use; ``by_mean`` are the means in use, sorted.
+
+    None if all are 1.
 
     Of g copies g - 1 may be echoes of liars, but no more than ``n_trim`` in all: where more answers agree, honest
     agents do (none has data nearby, say), and all copies keep the larger part of their votes.
     """
+    whole = bool(used.all())
+    close = np.zeros(0, dtype=np.intp)
+    if n_trim and len(M) > 1:
+        widest = np.sqrt((V if whole else np.where(used, V, 0.0)).max(axis=0))
+        with np.errstate(invalid="ignore"):  # inf - inf among those not in use
+            close = np.flatnonzero((by_mean[1:] - by_mean[:-1] <= _SAME * widest).any(axis=0))
+    if whole and not close.size:
+        return None
     votes = used.astype(np.float64)
-    if n_trim == 0 or len(M) < 2:
-        return votes
-    widest = np.sqrt(np.where(used, V, 0.0).max(axis=0))
-    with np.errstate(invalid="ignore"):  # inf - inf among those not in use
-        close = np.flatnonzero((by_mean[1:] - by_mean[:-1] <= _SAME * widest).any(axis=0))
     if close.size:
         votes[:, close] = _shared(M[:, close], V[:, close], used[:, close], n_trim)
     return votes
@@ -203,23 +267,11 @@ def _shared(M: Array, V: Array, used: Mask, n_trim: int) -> Array:
     return votes
 
 
-def _floor(ordered: Array, count: NDArray[np.intp], n_trim: int) -> Array:
-    """(m,) the variance that ``n_trim`` agents claim to be below, or the median if there are too few agents."""
-    rank = np.minimum(n_trim, (count - 1) // 2)
-    return np.asarray(ordered[rank, np.arange(ordered.shape[1])])
-
-
-def _spread(deviation: Array, used: Mask, typical: Array) -> Array:
+def _spread(off: Array, used: Mask, count: NDArray[np.intp], typical: Array) -> Array:
     """(m,) robust standard deviation from absolute deviations, not much less than the typical claim."""
-    return np.maximum(_MAD_TO_SD * _median(deviation, used), _LEAST_SPREAD * typical)
+    return np.maximum(_MAD_TO_SD * middle(_in_order(off, used), count), _LEAST_SPREAD * typical)
 
 
-def _median(values: Array, used: Mask) -> Array:
-    """(m,) median over the agents in use, of which there is one at least."""
-    return _middle(np.sort(np.where(used, values, np.inf), axis=0), used.sum(axis=0))
-
-
-def _middle(ordered: Array, count: NDArray[np.intp]) -> Array:
-    """(m,) median of the first ``count`` of the sorted values."""
-    points = np.arange(ordered.shape[1])
-    return np.asarray(0.5 * ordered[(count - 1) // 2, points] + 0.5 * ordered[count // 2, points])
+def _in_order(values: Array, used: Mask) -> Array:
+    """(n, m) values of those in use in ascending order, then infinities."""
+    return np.sort(values if used.all() else np.where(used, values, np.inf), axis=0)

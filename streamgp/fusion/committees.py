@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streamgp.errors import NoQuorumError
+from streamgp.fusion.blocks import by_points
 from streamgp.fusion.fused import Fused, alone, open_door, per_point
 from streamgp.fusion.sums import order_free_sum
 from streamgp.fusion.weights import entropy_gain
@@ -32,7 +33,12 @@ def bcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike) -> Fu
     """
     M, V, ok = open_door(means, variances)
     prior = per_point(prior_variance, V.shape[1], "prior_variance")
-    return alone(_committee(M, V, (ok & (prior >= V)).astype(np.float64), prior), M, V, ok)
+
+    def rule(here: slice) -> Fused:
+        v = V[:, here]
+        return _committee(M[:, here], v, (prior[here] >= v).astype(np.float64), prior[here])
+
+    return alone(by_points(M.shape, rule), M, V, ok)
 
 
 def rbcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike) -> Fused:
@@ -47,7 +53,12 @@ def rbcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike) -> F
     """
     M, V, ok = open_door(means, variances)
     prior = per_point(prior_variance, V.shape[1], "prior_variance")
-    return alone(_committee(M, V, np.where(ok, entropy_gain(V, prior), 0.0), prior), M, V, ok)
+
+    def rule(here: slice) -> Fused:
+        v = V[:, here]
+        return _committee(M[:, here], v, entropy_gain(v, prior[here]), prior[here])
+
+    return alone(by_points(M.shape, rule), M, V, ok)
 
 
 def grbcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike | None = None) -> Fused:
@@ -83,27 +94,41 @@ def grbcm(means: ArrayLike, variances: ArrayLike, prior_variance: ArrayLike | No
         raise NoQuorumError("the communication expert's answer is not usable at every point")
     if M.shape[0] == 1:
         return Fused(M[0].copy(), V[0].copy(), ok.copy())
+    fused = by_points(M.shape, lambda here: _with_communication(M[:, here], V[:, here]))
+    return alone(fused, M, V, ok)
+
+
+def _with_communication(M: Array, V: Array) -> Fused:
+    """Row 0 is the communication expert, which the others have learned too."""
     M1, V1, base = M[1:], V[1:], V[0]
-    W = np.where(ok[1:], entropy_gain(V1, base), 0.0)
-    best = ok[1:] & (V1.min(axis=0) == V1) & (base >= V1)
+    W = entropy_gain(V1, base)
+    least_of_them = V1.min(axis=0)
+    best = (least_of_them == V1) & (base >= V1)
     ties = np.maximum(best.sum(axis=0), 1)
-    W = np.where(best, (1.0 + (ties - 1) * W) / ties, W)  # ties share: one has weight 1, the others their gain
-    informed = W.sum(axis=0) > 0
-    surest = np.minimum(base, np.where(W > 0, V1, np.inf).min(axis=0))  # precisions in units of the greatest
-    share = W * (surest / V1)
+    row, point = np.nonzero(best)
+    W[row, point] = (1.0 + (ties[point] - 1) * W[row, point]) / ties[point]  # one has weight 1, others their gain
+    weighs = W > 0
+    informed = weighs.any(axis=0)
+    surest = np.minimum(base, least_of_them)  # precisions in units of the greatest
+    share = surest / V1
+    share *= W
     excess = order_free_sum(W) - 1.0
     counted = excess * (surest / base)
     total = np.where(informed, order_free_sum(share) - counted, 1.0)
-    mean = np.where(informed, (order_free_sum(share * M1) - counted * M[0]) / total, M[0])
-    kept = np.vstack([(excess != 0) | ~informed, W > 0])
-    return alone(Fused(mean, surest / total, kept), M, V, ok)
+    share *= M1
+    mean = np.where(informed, (order_free_sum(share) - counted * M[0]) / total, M[0])
+    return Fused(mean, surest / total, np.vstack([(excess != 0) | ~informed, weighs]))
 
 
 def _committee(M: Array, V: Array, W: Array, prior: Array) -> Fused:
     """Weighted product, the prior divided out (sum of weights - 1) times; the prior where no weight is left."""
     kept = W > 0
-    surest = np.minimum(prior, np.where(kept, V, np.inf).min(axis=0))  # precisions in units of the greatest
-    share = W * (surest / V)
+    surest = np.minimum(prior, V.min(axis=0))  # precisions in units of the greatest
+    share = surest / V
+    share *= W
     before = surest / prior
-    total = before + order_free_sum(np.where(kept, share - W * before, 0.0))
-    return Fused(order_free_sum(share * M) / total, surest / total, kept)
+    W *= before
+    np.subtract(share, W, out=W)
+    total = before + order_free_sum(W)
+    share *= M
+    return Fused(order_free_sum(share) / total, surest / total, kept)

@@ -129,7 +129,7 @@ def as_answers(means: ArrayLike, variances: ArrayLike) -> tuple[Array, Array]:
     ValueError
         If they are not numbers, not two-dimensional, differ in shape, or hold no agent.
     """
-    M, V = _numbers(means, "means"), _numbers(variances, "variances")
+    M, V = numbers(means, "means"), numbers(variances, "variances")
     if M.ndim != 2 or M.shape != V.shape:
         raise ValueError(f"means and variances must both be (n_agents, m), got {M.shape} and {V.shape}")
     if M.shape[0] == 0:
@@ -137,7 +137,7 @@ def as_answers(means: ArrayLike, variances: ArrayLike) -> tuple[Array, Array]:
     return M, V
 
 
-def _numbers(values: ArrayLike, name: str) -> Array:
+def numbers(values: ArrayLike, name: str) -> Array:
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
@@ -164,7 +164,7 @@ def open_door(means: ArrayLike, variances: ArrayLike) -> tuple[Array, Array, Mas
 
 def per_point(value: ArrayLike, m: int, name: str) -> Array:
     """A variance, or an (m,) array of them, as an (m,) array."""
-    array = _numbers(value, name)
+    array = numbers(value, name)
     if array.shape not in ((), (m,)):
         raise ValueError(f"{name} must be a number or of shape ({m},), got {array.shape}")
     if not ((array >= VARIANCE_LIMITS[0]).all() and (array <= VARIANCE_LIMITS[1]).all()):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamgp.fusion.fused import Fused, alone, open_door, per_point
+from streamgp.errors import NoQuorumError
+from streamgp.fusion.blocks import by_points, least, within
+from streamgp.fusion.fused import Fused, Mask, alone, open_door, per_point
 from streamgp.fusion.sums import order_free_sum
 from streamgp.fusion.weights import entropy_gain, exponents, or_equal
 from streamgp.gp.gaussian import Array
@@ -40,12 +42,17 @@ def product_of_experts(
     (array([10.4]), array([0.8]), 'independence assumed')
     """
     M, V, ok = open_door(means, variances)
-    W = exponents(weights, ok)
-    if rho is not None and weights is not None:
-        raise ValueError("give weights or rho, not both: a weighted variance says nothing of correlation")
     if weights is not None:
-        return _product(M, V, W, INDEPENDENT)
-    return alone(_product(M, V, W, INDEPENDENT) if rho is None else _correlated(M, V, W, rho), M, V, ok)
+        if rho is not None:
+            raise ValueError("give weights or rho, not both: a weighted variance says nothing of correlation")
+        return _by_weights(M, V, ok, weights, INDEPENDENT)
+    W = ok.astype(np.float64)
+    if rho is None:
+        return alone(_product(M, V, W, INDEPENDENT), M, V, ok)
+    if not 0.0 <= rho <= 1.0:
+        raise ValueError(f"rho must be in [0, 1], got {rho}")
+    fused = by_points(M.shape, lambda here: _correlated(M[:, here], V[:, here], W[:, here], rho))
+    return alone(fused, M, V, ok)
 
 
 def gpoe(
@@ -74,11 +81,16 @@ def gpoe(
     """
     M, V, ok = open_door(means, variances)
     if weights is not None:
-        return _product(M, V, exponents(weights, ok), "")
-    W = ok.astype(np.float64)
-    if prior_variance is not None:
-        W = or_equal(np.where(ok, entropy_gain(V, per_point(prior_variance, V.shape[1], "prior_variance")), 0), ok)
-    return alone(_product(M, V, W / order_free_sum(W), ""), M, V, ok)
+        return _by_weights(M, V, ok, weights, "")
+    prior = None if prior_variance is None else per_point(prior_variance, V.shape[1], "prior_variance")
+
+    def rule(here: slice) -> Fused:
+        W = ok[:, here].astype(np.float64)
+        if prior is not None:
+            W = or_equal(entropy_gain(V[:, here], prior[here]), ok[:, here])
+        return _weighted(M[:, here], V[:, here], W, "", order_free_sum(W))
+
+    return alone(by_points(M.shape, rule), M, V, ok)
 
 
 def min_variance(means: ArrayLike, variances: ArrayLike) -> Fused:
@@ -90,8 +102,9 @@ def min_variance(means: ArrayLike, variances: ArrayLike) -> Fused:
     array([10.])
     """
     M, V, ok = open_door(means, variances)
-    fused = _product(M, V, (ok & (V.min(axis=0) == V)).astype(np.float64), "")
-    return Fused(fused.mean, V.min(axis=0), fused.kept)
+    least = V.min(axis=0)
+    fused = _product(M, V, (ok & (least == V)).astype(np.float64), "")
+    return Fused(fused.mean, least, fused.kept)
 
 
 def covariance_intersection(
@@ -125,41 +138,67 @@ def covariance_intersection(
     M, V, ok = open_door(means, variances)
     if not (np.isfinite(sharpness) and sharpness > 0):
         raise ValueError(f"sharpness must be positive and finite, got {sharpness}")
-    if weights is not None:
-        W = exponents(weights, ok)
-    elif prior_variance is None:
-        W = ok.astype(np.float64)
-    else:
-        gain = np.where(ok, entropy_gain(V, per_point(prior_variance, V.shape[1], "prior_variance")), 0.0)
-        best = gain.max(axis=0)
-        with np.errstate(divide="ignore"):
-            W = np.exp(sharpness * np.log(gain / np.where(best > 0, best, 1.0)))
-        W = or_equal(W, ok)
-    return _product(M, V, W / order_free_sum(W), "")
+    given = None if weights is None else exponents(weights, ok)[0]
+    prior = None if prior_variance is None else per_point(prior_variance, V.shape[1], "prior_variance")
+
+    def rule(here: slice) -> Fused:
+        if given is not None:
+            W = given[:, here]
+        elif prior is None:
+            W = ok[:, here].astype(np.float64)
+        else:
+            W = or_equal(_sharpened(entropy_gain(V[:, here], prior[here]), sharpness), ok[:, here])
+        return _weighted(M[:, here], V[:, here], W, "", order_free_sum(W))
+
+    return alone(by_points(M.shape, rule), M, V, ok)
 
 
-def _shares(M: Array, V: Array, W: Array) -> tuple[Array, Array, Array]:
-    """Weighted precisions relative to the greatest one, their sum, and that greatest precision's variance."""
-    surest = np.where(W > 0, V, np.inf).min(axis=0)
-    share = W * np.where(W > 0, surest / V, 0.0)
-    return share, order_free_sum(share), surest
+def _sharpened(gain: Array, sharpness: float) -> Array:
+    """(n, m) gains over the greatest one at each point, to the power Z of Definition 10."""
+    best = gain.max(axis=0)
+    ratio = gain / np.where(best > 0, best, 1.0)
+    return np.asarray(np.power(ratio, sharpness, out=ratio))
 
 
 def _product(M: Array, V: Array, W: Array, note: str) -> Fused:
-    share, total, surest = _shares(M, V, W)
-    kept = W > 0
-    mean = order_free_sum(share * M) / total
+    """The product of all answers with exponents W (n, m)."""
+    return by_points(M.shape, lambda here: _weighted(M[:, here], V[:, here], W[:, here], note))
+
+
+def _by_weights(M: Array, V: Array, ok: Mask, weights: ArrayLike, note: str) -> Fused:
+    """The product with the exponents that the caller gave."""
+    W, power = exponents(weights, ok)
+    fused = _product(M, V, W, note)
+    with np.errstate(over="ignore"):
+        variance = np.ldexp(fused.variance, -power)
+    if not np.isfinite(variance).all():
+        raise NoQuorumError("at some point the weights are so small that no number can hold the variance")
+    return Fused(fused.mean, variance, fused.kept, note)
+
+
+def _weighted(M: Array, V: Array, W: Array, note: str, normaliser: Array | float = 1.0) -> Fused:
+    """The product with exponents W (n, m) over ``normaliser`` (m,)."""
+    share, total, surest, kept = _shares(V, W)
+    share *= M
     # a weighted mean lies among its members: only rounding could say otherwise
-    mean = np.clip(mean, np.where(kept, M, np.inf).min(axis=0), np.where(kept, M, -np.inf).max(axis=0))
-    return Fused(mean, surest / total, kept, note)
+    mean = within(order_free_sum(share) / total, M, kept)
+    return Fused(mean, surest * normaliser / total, kept, note)
 
 
 def _correlated(M: Array, V: Array, W: Array, rho: float) -> Fused:
     """The product's mean with the variance it has when any two errors correlate by rho."""
-    if not 0.0 <= rho <= 1.0:
-        raise ValueError(f"rho must be in [0, 1], got {rho}")
-    fused = _product(M, V, W, f"correlation {rho:g} assumed")
-    share, total, surest = _shares(M, V, W)
+    share, total, surest, kept = _shares(V, W)
     # Var(sum a_i e_i) = (1 - rho) sum a_i^2 v_i + rho (sum a_i s_i)^2 with a_i = share_i / total
     common = order_free_sum(np.sqrt(share)) ** 2
-    return Fused(fused.mean, surest * ((1.0 - rho) * total + rho * common) / total**2, fused.kept, fused.note)
+    variance = surest * ((1.0 - rho) * total + rho * common) / total**2
+    share *= M
+    return Fused(within(order_free_sum(share) / total, M, kept), variance, kept, f"correlation {rho:g} assumed")
+
+
+def _shares(V: Array, W: Array) -> tuple[Array, Array, Array, Mask]:
+    """Weighted precisions relative to the greatest one, their sum, that greatest one's variance, and who has any."""
+    kept = W > 0
+    surest = least(V, kept)
+    share = surest / V  # at most 1e300 for those without weight
+    share *= W
+    return share, order_free_sum(share), surest, kept

@@ -7,6 +7,7 @@ import numpy as np
 from streamgp.gp.gaussian import Array
 
 _MANTISSA = 52
+_SPARE = 4  # bits of a term of a coarse sum, and one more
 
 
 def order_free_sum(terms: Array) -> Array:
@@ -41,7 +42,35 @@ def order_free_sum(terms: Array) -> Array:
     coarse -= anchor
     total = coarse.sum(axis=0)
     rest = np.subtract(terms, coarse, out=coarse)
-    anchor = np.ldexp(1.5, power - _MANTISSA - 1 + spare)
+    anchor *= 2.0 ** (spare - _MANTISSA - 1)
     rest += anchor
     rest -= anchor
     return np.asarray(total + rest.sum(axis=0))
+
+
+def coarse_sum(terms: Array) -> Array:
+    """Sum over axis 0 of terms that are rounded in place to a grid on which any order gives the same sum.
+
+    For weights and the like, whose size is known beforehand: a quarter of the cost of :func:`order_free_sum`.
+
+    Parameters
+    ----------
+    terms : (n, m)
+        At most 8 in magnitude; rounded to a multiple of 2^(b - 48) where n has b bits.
+
+    Returns
+    -------
+    (m,)
+        The exact sum of the rounded terms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[0.1], [0.7], [0.2]])
+    >>> float(coarse_sum(x)[0]), float(x[0, 0] * 2.0**46) % 1.0
+    (1.0, 0.0)
+    """
+    anchor = 1.5 * 2.0 ** (terms.shape[0].bit_length() + _SPARE)
+    terms += anchor
+    terms -= anchor
+    return np.asarray(terms.sum(axis=0))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamgp.errors import NoQuorumError, SettingsError
+from streamgp.fusion.blocks import by_points
 from streamgp.fusion.fused import Fused, Mask, open_door
 from streamgp.fusion.sums import order_free_sum
 from streamgp.gp.gaussian import Array
@@ -52,9 +53,6 @@ def check_quorum(n_agents: int, n_trim: int) -> None:
         raise ValueError(f"n_trim must not be negative, got {n_trim}")
     if 4 * n_trim >= n_agents:
         raise NoQuorumError(f"cutting {n_trim} at each end needs more than {4 * n_trim} agents, got {n_agents}")
-
-
-_BLOCK = 50_000  # numbers that are worked on at a time, so that they stay in the processor's cache
 
 
 @final
@@ -111,14 +109,8 @@ def trimmed_poe(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Fused:
     ([1.05], [0.5], [2])
     """
     M, V, ok = open_door(means, variances)
-    n, m = M.shape
-    check_quorum(n, n_trim)
-    mean, variance, kept = np.empty(m), np.empty(m), np.empty((n, m), dtype=np.bool_)
-    width = max(1, _BLOCK // n)
-    for start in range(0, m, width):
-        here = slice(start, start + width)
-        mean[here], variance[here], kept[:, here] = _fuse(M[:, here], V[:, here], ok[:, here], n_trim)
-    return Fused(mean, variance, kept)
+    check_quorum(M.shape[0], n_trim)
+    return by_points(M.shape, lambda here: _fuse(M[:, here], V[:, here], ok[:, here], n_trim))
 
 
 def cut_sides(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Cuts:
@@ -131,7 +123,7 @@ def cut_sides(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Cuts:
     return Cuts(mean_low, mean_high, variance_low, variance_high, ok)
 
 
-def _fuse(M: Array, V: Array, ok: Mask, n_trim: int) -> tuple[Array, Array, Mask]:
+def _fuse(M: Array, V: Array, ok: Mask, n_trim: int) -> Fused:
     kept, low, high = _cut(M, V, ok, n_trim)
     share = low[1] / V
     share *= kept
@@ -140,7 +132,7 @@ def _fuse(M: Array, V: Array, ok: Mask, n_trim: int) -> tuple[Array, Array, Mask
     share *= M
     mean = order_free_sum(share) / total
     # a mean of numbers in an interval is in the interval: only rounding could say otherwise
-    return np.clip(mean, low[0], high[0]), np.clip(variance, low[1], high[1]), kept
+    return Fused(np.clip(mean, low[0], high[0]), np.clip(variance, low[1], high[1]), kept)
 
 
 def _cut(M: Array, V: Array, ok: Mask, n_trim: int) -> tuple[Mask, tuple[Array, Array], tuple[Array, Array]]:

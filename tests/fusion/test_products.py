@@ -10,6 +10,7 @@ import pytest
 from streamgp.errors import NoQuorumError
 from streamgp.fusion import (
     bcm,
+    calibrated_poe,
     covariance_intersection,
     geometric_median,
     gpoe,
@@ -248,3 +249,35 @@ def test_geometric_median_is_where_the_summed_distance_is_least() -> None:
 def test_bad_arguments_are_refused(call) -> None:
     with pytest.raises(ValueError):
         call()
+
+
+@pytest.mark.parametrize("name", [name for name in (*RULES, "by records") if name not in ("geometric_median", "krum")])
+def test_many_points_at_once_are_the_same_points_one_by_one(name: str) -> None:
+    """Rules work on blocks of points: where a block ends changes nothing, to the last bit."""
+    rule = RULES.get(name, functools.partial(calibrated_poe, n_trim=6))
+    means, variances = random_answers(9, 40, 1100)
+    means[3, 5], variances[:, 600:603], means[7:11, 900:] = np.nan, 1.0, 1.0
+    fused = rule(means, variances)
+    assert fused.kept.shape == (40, 1100)
+    for some in (slice(0, 1), slice(3, 8), slice(495, 505), slice(600, 1100)):
+        part = rule(means[:, some], variances[:, some])
+        np.testing.assert_array_equal(fused.mean[some], part.mean)
+        np.testing.assert_array_equal(fused.variance[some], part.variance)
+        np.testing.assert_array_equal(fused.kept[:, some], part.kept)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e-20, 1e150])
+@pytest.mark.parametrize("rule", [product_of_experts, gpoe, covariance_intersection])
+def test_weights_count_by_their_ratio_whatever_their_size(rule, size: float) -> None:
+    means, variances = random_answers(17, 5, 3)
+    weights = np.array([0.2, 1.0, 0.0, 0.5, 0.7])
+    plain, fused = rule(means, variances, weights), rule(means, variances, size * weights)
+    np.testing.assert_allclose(fused.mean, plain.mean, rtol=REORDERED)
+    by = 1.0 if rule is covariance_intersection else size
+    np.testing.assert_allclose(fused.variance * by, plain.variance, rtol=REORDERED)
+    np.testing.assert_array_equal(fused.kept, plain.kept)
+
+
+def test_weights_that_leave_no_variance_are_refused() -> None:
+    with pytest.raises(NoQuorumError, match="so small"):
+        product_of_experts([[1.0], [2.0]], [[1e10], [1e10]], [1e-300, 1e-300])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import cos, fsum, sin, tau
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
@@ -14,7 +14,7 @@ from typing_extensions import Self
 from streamgp.errors import CheckpointError, SettingsError
 from streamgp.gp.gaussian import Array
 from streamgp.models.contract import State
-from streamgp.models.scaling import RunningScale
+from streamgp.models.scaling import LARGEST, RunningScale
 
 VERSION = 1
 DAY_MS = 86_400_000
@@ -40,7 +40,7 @@ class FeatureSettings:
         year from a day up, day and year below.
     x
         Names of the record's own columns. A name that the caller does not give for the target time has its
-        last known value; one never seen stands at its mean.
+        last known value, and so has one that is no number or beyond 1e150; one never seen stands at its mean.
     cadence_ms
         Time between two readings.
     max_gap
@@ -116,9 +116,10 @@ class FeatureMap:
         self.settings = settings if settings is not None else FeatureSettings()
         self.columns = self.settings.columns
         self._depth = self.settings.depth
+        self._cadence_ms = self.settings.cadence_ms
         self._period_ms = [PERIOD_MS[period] for period in self.settings.periods]
         self._last_ms: int | None = None
-        self._values: deque[float] = deque(maxlen=self._depth)
+        self._values: list[float] = []  # the last ones, at most twice as many as a row looks back on
         self._x_scales = {name: RunningScale() for name in self.settings.x}
         self._x_last: dict[str, float] = {}
 
@@ -134,18 +135,25 @@ class FeatureMap:
             raise ValueError(f"y must be finite, got {y}")
         if self._last_ms is not None and time_ms <= self._last_ms:
             raise ValueError(f"time {time_ms} does not follow {self._last_ms}")
-        names = self.settings.x
-        known = {n: float(v) for n in names if (v := x.get(n)) is not None and math.isfinite(v)} if names else {}
-        missed = self._missed(time_ms)
-        if missed > self.settings.max_gap:
-            self._values.clear()
-        elif missed and self._values:
-            self._values.extend([self._values[-1]] * missed)
-        self._values.append(float(y))
+        self.take(time_ms, x, y)
+
+    def take(self, time_ms: int, x: Mapping[str, float | None], y: float) -> None:
+        """:meth:`observe` for a caller who knows that y is finite and that the time goes forward."""
+        values = self._values
+        if missed := self._missed(time_ms):
+            if missed > self.settings.max_gap:
+                values.clear()
+            elif values:
+                values.extend([values[-1]] * missed)
+        values.append(float(y))
+        if len(values) >= 2 * self._depth:
+            del values[: -self._depth]
         self._last_ms = time_ms
-        for name, value in known.items():
-            self._x_scales[name].update(value)
-            self._x_last[name] = value
+        for name in self.settings.x:
+            value = x.get(name)
+            if value is not None and abs(value) < LARGEST:
+                self._x_scales[name].update(value)
+                self._x_last[name] = float(value)
 
     @property
     def last_ms(self) -> int | None:
@@ -154,7 +162,7 @@ class FeatureMap:
 
     def _missed(self, time_ms: int) -> int:
         """Steps between the last reading and ``time_ms`` that brought none."""
-        if self._last_ms is None or time_ms - self._last_ms == self.settings.cadence_ms:
+        if self._last_ms is None or time_ms - self._last_ms == self._cadence_ms:
             return 0
         return max(0, round((time_ms - self._last_ms) / self.settings.cadence_ms) - 1)
 
@@ -177,25 +185,35 @@ class FeatureMap:
         shift, scale
             Lags and averages are standardised with them: ``(y - shift) / scale``.
         """
-        s = self.settings
-        missed = self._missed(target_ms)
-        if len(self._values) < self._depth or missed > s.max_gap:
+        cells = self.cells(target_ms, x, shift=shift, scale=scale)
+        return None if cells is None else np.array(cells, dtype=np.float64)
+
+    def cells(
+        self, target_ms: int, x: Mapping[str, float | None] | None, *, shift: float, scale: float
+    ) -> list[float] | None:
+        """The numbers of :meth:`row`, one a column."""
+        s, values = self.settings, self._values
+        if len(values) < self._depth:
             return None
-        values = list(self._values)
-        if missed:
-            values += [values[-1]] * missed
-        row = [(values[-k] - shift) / scale for k in s.lags]
-        row += [(math.fsum(values[-w:]) / w - shift) / scale for w in s.averages]
+        if missed := self._missed(target_ms):
+            if missed > s.max_gap:
+                return None
+            values = values + [values[-1]] * missed
+        cells: list[float] = []
+        for k in s.lags:
+            cells.append((values[-k] - shift) / scale)  # for three, faster than a comprehension
+        for w in s.averages:
+            cells.append((fsum(values[-w:]) / w - shift) / scale)
         for period in self._period_ms:
-            angle = math.tau * ((target_ms % period) / period)
-            row += [math.sin(angle), math.cos(angle)]
-        if s.x:
-            row += [self._x_value(name, None if x is None else x.get(name)) for name in s.x]
-        return np.array(row)
+            angle = tau * ((target_ms % period) / period)
+            cells += (sin(angle), cos(angle))
+        for name in s.x:
+            cells.append(self._x_value(name, None if x is None else x.get(name)))
+        return cells
 
     def _x_value(self, name: str, given: float | None) -> float:
         scale = self._x_scales[name]
-        if given is None or not math.isfinite(given):
+        if given is None or not abs(given) < LARGEST:
             given = self._x_last.get(name)
         return 0.0 if given is None else (given - scale.mean) / scale.std
 
@@ -205,7 +223,7 @@ class FeatureMap:
             "version": VERSION,
             "settings": asdict(self.settings),
             "last_ms": self._last_ms,
-            "values": np.array(self._values),
+            "values": np.array(self._values[-self._depth :]),
             "x_scales": {name: scale.state() for name, scale in self._x_scales.items()},
             "x_last": dict(self._x_last),
         }
@@ -227,7 +245,7 @@ class FeatureMap:
             }
             new = cls(FeatureSettings(**settings))
             new._last_ms = None if state["last_ms"] is None else int(state["last_ms"])
-            new._values.extend(float(v) for v in state["values"])
+            new._values.extend([float(v) for v in state["values"]][-new._depth :])
             new._x_scales = {name: RunningScale.from_state(state["x_scales"][name]) for name in new.settings.x}
             new._x_last = {str(name): float(value) for name, value in state["x_last"].items()}
         except (KeyError, TypeError, ValueError) as error:

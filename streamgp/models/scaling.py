@@ -14,6 +14,8 @@ from streamgp.models.contract import State
 VERSION = 1
 # A spread below this share of the mean is what rounding makes of a constant.
 _CONSTANT = 1e-12
+#: values from here on have squares that are no numbers
+LARGEST = 1e150
 
 
 @final
@@ -48,8 +50,8 @@ class RunningScale:
         ValueError
             If it is not finite, or so large that its square is not; nothing has changed then.
         """
-        if not abs(value) < 1e150:
-            raise ValueError(f"a value must be finite and below 1e150, got {value}")
+        if not abs(value) < LARGEST:
+            raise ValueError(f"a value must be finite and below {LARGEST:g}, got {value}")
         if self._var.n == 0:
             self._origin = float(value)
         self._var.update(value - self._origin)

@@ -5,11 +5,11 @@ This is the whole of a station without any network: it learns a series reading b
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from math import isfinite
 from typing import TypeAlias, final
 
 import numpy as np
@@ -92,7 +92,7 @@ class StationModel:
         ValueError
             If y is not finite or the time does not go forward.
         """
-        if not math.isfinite(y):
+        if not isfinite(y):
             raise ValueError(f"y must be finite, got {y}")
         if self._early is None:
             self._learn(time_ms, x, y)
@@ -152,12 +152,14 @@ class StationModel:
             model.learn(Z, (y - shift) / scale)
 
     def _learn(self, time_ms: int, x: Mapping[str, float | None], y: float) -> None:
-        if self._features.last_ms is not None and time_ms <= self._features.last_ms:
-            raise ValueError(f"time {time_ms} does not follow {self._features.last_ms}")
-        row = self._features.row(time_ms, x, shift=self._shift, scale=self._scale)
-        if row is not None:
-            self._current().learn(row[None], np.array([(y - self._shift) / self._scale]))
-        self._features.observe(time_ms, x, y)
+        features, shift, scale = self._features, self._shift, self._scale
+        if features.last_ms is not None and time_ms <= features.last_ms:
+            raise ValueError(f"time {time_ms} does not follow {features.last_ms}")
+        cells = features.cells(time_ms, x, shift=shift, scale=scale)
+        if cells is not None:
+            model = self._model or self._current()
+            model.learn(np.array(cells, dtype=np.float64)[None], np.array([(y - shift) / scale], dtype=np.float64))
+        features.take(time_ms, x, y)
 
     def adopt(self, given: GlobalModel) -> bool:
         """Stand on the global layer of a training, now and when the model is made anew; False if it cannot be.

@@ -108,35 +108,42 @@ class Agent:
 
     def learn(self, observation: Observation) -> None:
         """Take in the station's next observation; if this raises, nothing has changed."""
-        y = scalar(observation)
-        self.model.observe(observation.time_ms, observation.x, y)
-        self._choosing.learned(observation.time_ms, y)
-        self._innovations = {}
-        for target_ms, lead in [key for key in self._standing if key[0] <= observation.time_ms]:
+        y, time_ms = scalar(observation), observation.time_ms
+        self.model.observe(time_ms, observation.x, y)
+        if self._settings.horizons:
+            self._choosing.learned(time_ms, y)
+        if self._innovations:
+            self._innovations = {}
+        if not self._standing:
+            return
+        for target_ms, lead in [key for key in self._standing if key[0] <= time_ms]:
             mean, std = self._standing.pop((target_ms, lead))
-            if target_ms == observation.time_ms:
+            if target_ms == time_ms:
                 self._innovations[lead] = min(CLIP, max(-CLIP, (y - mean) / std))
 
     def ask(self) -> list[Query]:
         """Questions about the next target times as of the last observation; empty while rows are incomplete."""
-        step = self.model.step_ms
-        if step is None or self.last_ms is None:
+        horizons = self._settings.horizons
+        if not horizons:
+            return []
+        step, last_ms = self.model.step_ms, self.last_ms
+        if step is None or last_ms is None:
             return []
         queries = []
-        for horizon in self._settings.horizons:
-            target_ms = self.last_ms + horizon * step
+        for horizon in horizons:
+            target_ms = last_ms + horizon * step
             asked = self.model.ask(target_ms)
             if asked is None:
                 continue
             row, mean, std = asked
             query = Query(
-                id=f"{self.station}:{self.last_ms}:{horizon}",
+                id=f"{self.station}:{last_ms}:{horizon}",
                 station=self.station,
-                time_ms=self.last_ms,
+                time_ms=last_ms,
                 target_ms=target_ms,
                 points=(tuple(row.tolist()),),
                 scale=Scale(mean, std),
-                innovation=self._innovations.get(target_ms - self.last_ms),
+                innovation=self._innovations.get(target_ms - last_ms),
             )
             queries.append(query)
         if queries:
@@ -290,6 +297,8 @@ def scalar(observation: Observation) -> float:
         If the record holds several outputs, or null.
     """
     y = observation.y
+    if type(y) is float:
+        return y
     if isinstance(y, tuple):
         if len(y) != 1 or y[0] is None:
             raise ValueError(f"y has {len(y)} outputs, or null; an agent learns one number")

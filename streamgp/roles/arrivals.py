@@ -73,11 +73,15 @@ class Arrivals:
             return None
         if time_ms > newest:
             gap = time_ms - newest
-            if rules.burst_factor is not None and self._in_burst(gap, abs(now_ms - time_ms), rules.burst_factor):
+            factor = rules.burst_factor
+            if factor is not None and abs(now_ms - time_ms) <= _ARRIVAL_MS and self._in_burst(gap, factor):
                 return ARRIVAL_TIMED
             self.intervals += 1
             mean = self.cadence_ms
-            self.cadence_ms = float(gap) if mean == 0.0 else mean + 0.1 * (min(float(gap), 4.0 * mean) - mean)
+            if mean == 0.0:
+                self.cadence_ms = float(gap)
+            elif gap != mean:
+                self.cadence_ms = mean + 0.1 * (min(float(gap), 4.0 * mean) - mean)
             self._accept(time_ms, rules)
             return None
         if time_ms == newest or time_ms in self.recent_set:
@@ -116,9 +120,9 @@ class Arrivals:
         while recent[0] < oldest or len(recent) > _MAX_RECENT:
             self.recent_set.discard(recent.popleft())
 
-    def _in_burst(self, gap_ms: int, age_ms: int, factor: float) -> bool:
-        """Stamped with the moment of delivery: just now, and much sooner than the cadence after the last."""
-        return age_ms <= _ARRIVAL_MS and self.intervals >= _CADENCE_AFTER and gap_ms * factor < self.cadence_ms
+    def _in_burst(self, gap_ms: int, factor: float) -> bool:
+        """Of one stamped just now, as if with the moment of delivery: much sooner after the last than the cadence."""
+        return self.intervals >= _CADENCE_AFTER and gap_ms * factor < self.cadence_ms
 
     def _behind(self, time_ms: int, rules: ArrivalRules) -> str | None:
         """Late; unless the newest was one leap ahead and the station has gone on from where it was before.

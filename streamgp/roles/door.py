@@ -17,7 +17,7 @@ from streamgp.errors import CheckpointError
 from streamgp.roles.arrivals import LATE, ArrivalRules, Arrivals
 from streamgp.roles.door_settings import DoorSettings
 from streamgp.roles.levels import Level, LevelRules
-from streamgp.roles.readings import Refused, Y, clean_x, clean_y, sentinel_set
+from streamgp.roles.readings import Refused, X, Y, clean_x, clean_y, sentinel_set
 from streamgp.roles.units import canonical, converter
 from streamgp.wire.records import Observation
 
@@ -36,9 +36,10 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
 class _Station:
     """What the door remembers of one station."""
 
-    __slots__ = ("arrivals", "levels", "sentinels", "unit")
+    __slots__ = ("arrivals", "counts", "levels", "sentinels", "unit")
 
-    def __init__(self, settings: DoorSettings, station: str) -> None:
+    def __init__(self, settings: DoorSettings, station: str, counts: Counter[str]) -> None:
+        self.counts = counts
         self.arrivals = Arrivals()
         self.levels = [Level() for _ in range(settings.outputs)]
         self.unit = settings.unit and canonical(settings.unit)
@@ -84,13 +85,16 @@ class Door:
         now_ms
             The time of the clock, against which a station's clock is ahead or not.
         """
-        known = self._stations.get(obs.station) or self._admit(obs.station)
-        if isinstance(known, Refused):
-            return self._count(obs.station, known)
+        known = self._stations.get(obs.station)
+        if known is None:
+            admitted = self._admit(obs.station)
+            if isinstance(admitted, Refused):
+                return self._count(obs.station, admitted)
+            known = admitted
         outcome = self._check(obs, known, now_ms)
         if type(outcome) is Refused:
             return self._count(obs.station, outcome)
-        self.counts[obs.station]["accepted"] += 1
+        known.counts["accepted"] += 1
         return outcome
 
     def confirm(self, station: str) -> None:
@@ -136,12 +140,13 @@ class Door:
                 raise CheckpointError(
                     f"door state of {len(saved['levels'])} outputs, settings say {door.settings.outputs}"
                 )
-            known = _Station(door.settings, name)
+            known = _Station(door.settings, name, Counter(state["counts"].get(name, {})))
             known.unit = saved["unit"]
             known.arrivals = Arrivals.from_state(saved["arrivals"])
             known.levels = [Level.from_state(level) for level in saved["levels"]]
             door._stations[name] = known
         door.counts = {name: Counter(counts) for name, counts in state["counts"].items()}
+        door.counts.update((name, known.counts) for name, known in door._stations.items())
         return door
 
     def _admit(self, station: str) -> _Station | Refused:
@@ -152,8 +157,8 @@ class Door:
             return Refused("foreign station", "station", station[:80])
         if len(self._stations) >= self.settings.max_stations:
             return Refused("too many stations", "station", station[:80])
-        self._stations[station] = _Station(self.settings, station)
-        self.counts[station] = Counter()
+        counts = self.counts[station] = Counter()
+        self._stations[station] = _Station(self.settings, station, counts)
         return self._stations[station]
 
     def _count(self, station: str, refused: Refused) -> Refused:
@@ -173,10 +178,10 @@ class Door:
             return Refused("clock ahead", "time_ms", f"by {_span(time_ms - now_ms)}")
         if settings.flag is not None and x.get(settings.flag) not in settings.valid_flags:
             return Refused("invalid flag", f"x.{settings.flag}", str(x.get(settings.flag, "absent")))
-        way = _AS_IT_IS
-        if isinstance(obs.unit, str) and known.unit is not None:
-            if (found := converter(obs.unit, known.unit)) is None:
-                return Refused("unknown unit", "unit", f"{obs.unit[:40]} for {known.unit}")
+        way, unit = _AS_IT_IS, obs.unit
+        if unit is not msgspec.UNSET and known.unit is not None:
+            if (found := converter(unit, known.unit)) is None:
+                return Refused("unknown unit", "unit", f"{unit[:40]} for {known.unit}")
             way = found
         cleaned: Y | Refused
         if self._plain and type(y) is float and way is _AS_IT_IS and y - y == 0.0 and y not in known.sentinels:
@@ -185,26 +190,29 @@ class Door:
             cleaned = clean_y(y, outputs=settings.outputs, sentinels=known.sentinels, bounds=settings.y_range, way=way)
             if isinstance(cleaned, Refused):
                 return cleaned
-        inputs = clean_x(x, sentinels=known.sentinels, ranges=settings.x_ranges) if x else x
-        if isinstance(inputs, Refused):
-            return inputs
+        inputs: X = x
+        if x:
+            found_x = clean_x(x, sentinels=known.sentinels, ranges=settings.x_ranges)
+            if isinstance(found_x, Refused):
+                return found_x
+            inputs = found_x
         why = known.arrivals.judge(time_ms, now_ms=now_ms, rules=self._arrival_rules)
         if why is not None:
             return Refused(why, "time_ms", f"by {_span(known.arrivals.lag_ms(time_ms))}" if why == LATE else "")
-        believed = self._judge(cleaned, known.levels, obs.station)
+        believed = self._judge(cleaned, known)
         if isinstance(believed, Refused):
             return believed
-        if believed is y and inputs is x and obs.unit is msgspec.UNSET:
+        if believed is y and inputs is x and unit is msgspec.UNSET:
             return Accepted(obs)
-        if known.unit is None and isinstance(obs.unit, str):
-            known.unit = canonical(obs.unit)
+        if known.unit is None and unit is not msgspec.UNSET:
+            known.unit = canonical(unit)
         if inputs is not x:
-            self.counts[obs.station].update(f"x.{name}" for name in x if inputs[name] is None and x[name] is not None)
+            known.counts.update(f"x.{name}" for name in x if inputs[name] is None and x[name] is not None)
         return Accepted(msgspec.structs.replace(obs, x=inputs, y=believed, unit=known.unit or msgspec.UNSET))
 
-    def _judge(self, y: Y, levels: list[Level], station: str) -> Y | Refused:
+    def _judge(self, y: Y, known: _Station) -> Y | Refused:
         """What of y is the same sensor as before."""
-        rules = self._level_rules
+        rules, levels = self._level_rules, known.levels
         if type(y) is float:
             why = levels[0].judge(y, rules)
             return y if why is None else Refused(why, "y", f"{y:g}")
@@ -215,7 +223,7 @@ class Door:
         values = tuple(None if why else value for value, why in zip(y, reasons, strict=True))
         if all(value is None for value in values):
             return Refused(next(why for why in reasons if why), "y")
-        self.counts[station]["y"] += sum(1 for why in reasons if why)
+        known.counts["y"] += sum(1 for why in reasons if why)
         return values
 
 

@@ -115,7 +115,8 @@ class Merge:
         while at and self._own[at - 1].time_ms > time_ms:
             at -= 1
         self._own.insert(at, observation)
-        self._newest_ms = time_ms if self._newest_ms is None else max(time_ms, self._newest_ms)
+        if self._newest_ms is None or time_ms > self._newest_ms:
+            self._newest_ms = time_ms
         return True
 
     def add_query(self, query: Query, now_s: float) -> None:
@@ -183,8 +184,7 @@ class Merge:
 
     def next(self, now_s: float) -> Batch:
         """The next observation to learn or the queries to answer before it; None: wait."""
-        ready = self._ready_queries(now_s)
-        if ready:
+        if self._queries and (ready := self._ready_queries(now_s)):
             return ready
         if self._own and self._released(self._own[0].time_ms, now_s):
             observation = self._own.popleft()
@@ -210,7 +210,7 @@ class Merge:
         if self._last_ms is None and not self._settled(now_s):
             return False
         # an earlier one may still come; once the input is silent it is not waited for any longer
-        young = self._newest_ms is not None and self._newest_ms - time_ms < self._lateness_ms
+        young = self._lateness_ms and self._newest_ms is not None and self._newest_ms - time_ms < self._lateness_ms
         if young and not self._waited(self._head_since_s, self._idle_wait_s, now_s):
             return False
         true = []

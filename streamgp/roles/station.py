@@ -9,6 +9,7 @@ from typing import Any, final
 
 from streamgp.errors import DecodeError, EncodeError
 from streamgp.roles.agent import Agent
+from streamgp.roles.budget import Budget
 from streamgp.roles.door import Door, Refused
 from streamgp.roles.following import global_model
 from streamgp.roles.liar import Liar
@@ -41,8 +42,10 @@ log = logging.getLogger("streamgp.agent")
 
 #: delays before an observation that the model could not learn is tried again; then it is a dead letter
 RETRY_S = (0.2, 0.4, 0.8)
-#: how many batches one call of drain works on before input is read again
-BUDGET = 256
+#: observations that one drain learned: so many are a backlog, and the others hear so often how far it is worked off
+BACKLOG, PROMISE_EVERY_S = 100, 0.1
+#: questions that one promise names at most, before it is given all the same
+MOST_CLAIMED = 256
 #: observations and queries held back, beyond which no more observations are read
 HELD = 4096
 #: how long an input must be empty before the station says that it is idle
@@ -79,6 +82,10 @@ class AgentRole:
         self._next: dict[Partition, int] = {}
         self._asked: list[str] = []
         self._told: tuple[int | None, str] | None = None
+        self._told_at_s: float | None = None
+        self._backlog = False
+        self._budget = Budget()
+        self._suffixes: dict[str, str] = {}
         self._open: OrderedDict[str, float] = OrderedDict()
         self._answered: OrderedDict[str, None] = OrderedDict()
         self._early: OrderedDict[str, Forecast] = OrderedDict()
@@ -109,11 +116,15 @@ class AgentRole:
             self._empty_since_s = now_s
 
     def drain(self, now_s: float) -> list[Outgoing]:
-        self._more = True
-        for _ in range(BUDGET):
-            if not self._step(now_s):
-                self._more = False
+        self._more = False
+        batches, learned, step = self._budget.batches(now_s), self.counts["learned"], self._step
+        for _ in range(batches):
+            if not step(now_s):
                 break
+        else:
+            self._more = True
+            self._budget.spent(now_s)
+        self._backlog = self._more or self.counts["learned"] - learned >= BACKLOG
         if self._liar is not None:
             self._lie(self._liar.due(now_s))
         self._conclude_overdue(now_s)
@@ -131,6 +142,8 @@ class AgentRole:
             times.append(lie)
         if self._open:
             times.append(max(0.0, next(iter(self._open.values())) + self._settings.agent.forecast_wait_s - now_s))
+        if self._backlog:
+            times.append(max(0.0, self._due_s() - now_s))
         untold = self._told is None or self._told[1] == "busy"
         if untold and self._merge.head_ms is None and self._empty_since_s is not None:
             times.append(max(0.0, self._empty_since_s + IDLE_AFTER_S - now_s))
@@ -180,6 +193,7 @@ class AgentRole:
             if self._retry is None
             else [records_out([self._retry[0]])[0], self._retry[1], self._retry[2]],
             "flow": [self._empty_since_s, self._more, self._refused],
+            "pace": [self._told_at_s, self._backlog, *self._budget.state()],
             "counts": dict(self.counts),
             "followed": None if self._followed is None else list(self._followed),
         }
@@ -208,6 +222,9 @@ class AgentRole:
                 value, tries, at_s = state["retry"]
                 self._retry = (records_in([value], Observation)[0], tries, at_s)
             self._empty_since_s, self._more, self._refused = state["flow"]
+            if (pace := state.get("pace")) is not None:  # a snapshot of an earlier release has none
+                self._told_at_s, self._backlog = pace[:2]
+                self._budget = Budget.from_state(pace[2:])
             self.counts = Counter(state["counts"])
             followed = state.get("followed")  # a snapshot of an earlier release has none
             self._followed = None if followed is None else (followed[0], followed[1], followed[2])
@@ -225,12 +242,15 @@ class AgentRole:
     # -- reading
 
     def _read(self, message: Message, now_s: float) -> None:
-        at = (message.topic, message.partition)
-        if message.offset < self._next.get(at, 0):
+        topic, offset = message.topic, message.offset
+        at = (topic, message.partition)
+        if offset < self._next.get(at, 0):
             self.counts["read twice"] += 1
             return
-        self._next[at] = message.offset + 1
-        suffix = self._settings.suffix(message.topic)
+        self._next[at] = offset + 1
+        suffix = self._suffixes.get(topic)
+        if suffix is None:
+            suffix = self._suffixes[topic] = self._settings.suffix(topic)
         try:
             if suffix == "observations":
                 if message.key == self.agent.station:
@@ -307,7 +327,7 @@ class AgentRole:
         if batch is None:
             return False
         if isinstance(batch, Observation):
-            if self._merge.head_ms is None and self._empty_since_s is None:
+            if self._empty_since_s is None and self._merge.head_ms is None:
                 self._empty_since_s = now_s
             self._learn(batch, 0, now_s)
         else:
@@ -378,6 +398,9 @@ class AgentRole:
     # -- telling
 
     def _promise_progress(self, now_s: float) -> None:
+        if now_s < self._due_s() and len(self._asked) < MOST_CLAIMED:
+            return
+        self._told_at_s = now_s
         head, last, told = self._merge.head_ms, self.agent.last_ms, self._told and self._told[0]
         if head is not None:
             self._promise(head, "busy")
@@ -385,6 +408,10 @@ class AgentRole:
             self._promise(last + 1, "busy")  # learned as soon as it was read: the others wait for this word
         elif self._empty_since_s is not None and now_s - self._empty_since_s >= IDLE_AFTER_S:
             self._promise(None if last is None else last + 1, "idle")
+
+    def _due_s(self) -> float:
+        """When the next promise may be given: each is a request to the broker, and a backlog would make many."""
+        return self._told_at_s + PROMISE_EVERY_S if self._backlog and self._told_at_s is not None else 0.0
 
     def _promise(self, time_ms: int | None, state: str) -> None:
         if self._told == (time_ms, state):

@@ -139,3 +139,13 @@ def test_scale_refuses_what_has_no_place() -> None:
         RunningScale.from_state({})
     with pytest.raises(CheckpointError, match="damaged"):
         RunningScale.from_state({"version": 1, "count": 1})
+
+
+@pytest.mark.parametrize("wild", [1e200, -1e150, math.inf, math.nan])
+def test_an_input_that_has_no_square_counts_as_not_given(wild: float) -> None:
+    """Nothing is half learned, and the last known value stands in."""
+    features = FeatureMap(FeatureSettings(lags=(1,), averages=(), calendar=(), x=("rain",)))
+    for day, rain in enumerate((1.0, 3.0)):
+        features.observe(day * DAY_MS, {"rain": rain}, 5.0)
+    features.observe(2 * DAY_MS, {"rain": wild}, 6.0)
+    np.testing.assert_array_equal(features.row(3 * DAY_MS, {"rain": wild}), [6.0, 1.0])

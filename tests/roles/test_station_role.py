@@ -15,7 +15,7 @@ from streamgp.models.station import StationModel
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door
 from streamgp.roles.settings import AgentSettings, ModelSettings, Settings
-from streamgp.roles.station import IDLE_AFTER_S, AgentRole
+from streamgp.roles.station import IDLE_AFTER_S, PROMISE_EVERY_S, AgentRole
 from streamgp.roles.wiring import agent_role
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import read_dead_letter
@@ -406,3 +406,46 @@ def test_a_question_from_beyond_all_numbers_is_abstained_from_and_stops_nobody()
         ("B:1", "not finite", 0),
         ("B:2", "not finite", 0),
     ]
+
+
+def test_a_backlog_is_promised_about_now_and_then_and_at_its_end() -> None:
+    """Each promise is a request to the broker; the last one comes within its time though no input does."""
+    role = role_of(warm_up=3, horizons=())
+    role.start(0.0)
+    promised: list[tuple[float, int | None]] = []
+    for i in range(40):
+        days = range(500 * i, 500 * (i + 1))
+        values = [encode(Observation(station="A", time_ms=t * DAY, y=float(t % 7))) for t in days]
+        now_s = 0.01 * i
+        role.feed(
+            [Message("streamgp.observations", 0, t, "A", v, NOW_MS) for t, v in zip(days, values, strict=True)], now_s
+        )
+        while True:
+            promised += [(now_s, decode(o.value, Progress).time_ms) for o in role.drain(now_s)]
+            if role.wake_s(now_s) != 0.0:
+                break
+    assert role.handled == 20_000
+    assert 3 <= len(promised) <= 8
+    wake_s = role.wake_s(0.39)
+    assert wake_s is not None
+    assert wake_s <= PROMISE_EVERY_S
+    (last,) = role.drain(0.39 + wake_s)
+    assert decode(last.value, Progress).time_ms == 19_999 * DAY + 1
+
+
+def test_a_twin_from_the_middle_of_a_backlog_promises_at_the_same_times() -> None:
+    """A journal's calls give the same outputs, so what paces them is part of the state."""
+    role = role_of(warm_up=3, horizons=())
+    role.start(0.0)
+    values = [encode(Observation(station="A", time_ms=t * DAY, y=float(t % 7))) for t in range(3_000)]
+    messages = [Message("streamgp.observations", 0, t, "A", v, NOW_MS) for t, v in enumerate(values)]
+    role.feed(messages[:2_000], 0.0)
+    role.drain(0.0)
+    twin = role_of(warm_up=3, horizons=())
+    twin.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(role.state(), enc_hook=np.ndarray.tolist)))
+    for now_s in (0.01, 0.02, 0.05, 0.3, 0.31, 0.6):
+        for each in (role, twin):
+            each.feed(messages[2_000:2_500] if now_s == 0.02 else [], now_s)
+        assert role.drain(now_s) == twin.drain(now_s)
+        assert role.wake_s(now_s) == twin.wake_s(now_s)
+    assert role.handled == twin.handled > 1_000

@@ -7,18 +7,23 @@ from typing import Any, final
 
 import numpy as np
 
+from streamgp.fusion.blocks import middle
 from streamgp.fusion.calibrated import Calibration
 from streamgp.fusion.fused import Mask
 from streamgp.fusion.tally import LEAST_EVIDENCE
 from streamgp.gp.gaussian import Array
 
 _PRIOR = 10.0  # answers of perfect calibration that every record starts with
+_SAID = 3  # numbers that a truth says of a claim
 _LEAST_FACTOR = 0.25  # claims are made no more than twice as sure as they come
 
 
 @final
 class PairRecords:
-    """Sums of squared errors in units of the claimed variance, a row an asker and a column an agent.
+    """Sums of what the truths said of claims (:func:`streamgp.fusion.tally.scores`), by asker and agent.
+
+    What is said of an agent is the median over its askers: one that lies about the truth, or asks the more, has one
+    voice.
 
     Parameters
     ----------
@@ -30,49 +35,51 @@ class PairRecords:
         self._keep = keep
         self._askers: dict[str, int] = {}
         self._agents: dict[str, int] = {}
-        self._sum: Array = np.zeros((0, 0))
+        self._sums: Array = np.zeros((_SAID, 0, 0))
         self._weight: Array = np.zeros((0, 0))
 
-    def learn(self, asker: str, agents: Sequence[str], z2: Array) -> None:
-        """Take in one query's (n, m) squared errors; NaN where nothing can be said."""
+    def learn(self, asker: str, agents: Sequence[str], said: Array) -> None:
+        """Take in what one query's truth says of each answer (n, 3); NaN for nothing."""
         row, columns = self._place(asker, agents)
-        known = np.isfinite(z2)
-        count = known.sum(axis=1)
-        told = count > 0
-        score = np.where(known, z2, 0.0).sum(axis=1)[told] / count[told]
+        told = np.isfinite(said).all(axis=1)
         columns = columns[told]
-        self._sum[row, columns] = self._keep * self._sum[row, columns] + score
+        self._sums[:, row, columns] = self._keep * self._sums[:, row, columns] + said[told].T
         self._weight[row, columns] = self._keep * self._weight[row, columns] + 1.0
 
     def overall(self, agents: Sequence[str], limit: float) -> tuple[Array, Mask]:
         """(n,) factor of each agent, the median over its askers, and whether it is barred."""
-        columns = [self._agents.get(a, -1) for a in agents]
-        known = np.array([c >= 0 for c in columns], dtype=np.bool_)
-        factor, evidence = np.ones(len(columns)), np.zeros(len(columns))
-        if known.any():
-            chosen = [c for c in columns if c >= 0]
-            total, weight = self._sum[:, chosen], self._weight[:, chosen]
-            ratio = np.sort(np.where(weight > 0, (total + _PRIOR) / (weight + _PRIOR), np.inf), axis=0)
-            askers, points = (weight > 0).sum(axis=0), np.arange(len(chosen))
-            low, high = (
-                ratio[np.maximum(askers - 1, 0) // 2, points],
-                ratio[np.minimum(askers // 2, len(ratio) - 1), points],
-            )
-            factor[known] = np.where(askers > 0, 0.5 * (low + high), 1.0)
-            evidence[known] = weight.sum(axis=0)
-        return factor, self._beyond(factor, limit) & (evidence >= LEAST_EVIDENCE)
+        total, weight = self._columns(self._sums[0], agents), self._columns(self._weight, agents)
+        factor = _median((total + _PRIOR) / (weight + _PRIOR), weight > 0)
+        factor = np.where(np.isnan(factor), 1.0, factor)
+        return factor, self._beyond(factor, limit) & (weight.sum(axis=0) >= LEAST_EVIDENCE)
+
+    def said(self, agents: Sequence[str]) -> Array:
+        """(n, 3) what the truths say of each agent by the median over its askers; NaN for nothing.
+
+        Askers that have seen few of its answers count only where no other has seen more.
+        """
+        weight = self._columns(self._weight, agents)
+        enough = weight >= LEAST_EVIDENCE
+        counted = np.where(enough.any(axis=0), enough, weight > 0)
+        sums = (self._columns(table, agents) for table in self._sums)
+        return np.column_stack([_median(s / np.where(counted, weight, 1.0), counted) for s in sums])
 
     def calibration(self, agents: Sequence[str], asker: str, limit: float) -> Calibration:
         """What the records say when ``asker`` asks: its own experience, leaning on everybody's."""
         factor, barred = self.overall(agents, limit)
         row = self._askers.get(asker)
         if row is not None:
-            columns = np.array([self._agents.get(a, -1) for a in agents])
-            total = np.where(columns >= 0, self._sum[row, columns], 0.0)
-            weight = np.where(columns >= 0, self._weight[row, columns], 0.0)
+            total, weight = (self._columns(t[row : row + 1], agents)[0] for t in (self._sums[0], self._weight))
             factor = (total + _PRIOR * factor) / (weight + _PRIOR)
             barred = barred | (self._beyond(factor, limit) & (weight >= LEAST_EVIDENCE))
         return Calibration(np.maximum(factor, _LEAST_FACTOR), barred)
+
+    def _columns(self, table: Array, agents: Sequence[str]) -> Array:
+        """(askers, n) the columns of these agents; nothing where there is no record."""
+        columns = np.array([self._agents.get(a, -1) for a in agents], dtype=np.intp)
+        if not table.shape[1]:
+            return np.zeros((table.shape[0], len(columns)))
+        return np.where(columns >= 0, table[:, columns], 0.0)
 
     @staticmethod
     def _beyond(factor: Array, limit: float) -> Mask:
@@ -84,9 +91,9 @@ class PairRecords:
         """Row and columns, made where there are none yet."""
         row = self._askers.setdefault(asker, len(self._askers))
         columns = np.array([self._agents.setdefault(a, len(self._agents)) for a in agents], dtype=np.intp)
-        grow = (len(self._askers) - self._sum.shape[0], len(self._agents) - self._sum.shape[1])
-        if max(grow) > 0:
-            self._sum, self._weight = (np.pad(a, ((0, grow[0]), (0, grow[1]))) for a in (self._sum, self._weight))
+        grow = [(0, len(self._askers) - self._weight.shape[0]), (0, len(self._agents) - self._weight.shape[1])]
+        if any(more for _, more in grow):
+            self._sums, self._weight = np.pad(self._sums, [(0, 0), *grow]), np.pad(self._weight, grow)
         return row, columns
 
     def state(self) -> dict[str, Any]:
@@ -94,7 +101,7 @@ class PairRecords:
         return {
             "askers": list(self._askers),
             "agents": list(self._agents),
-            "sum": self._sum.copy(),
+            "sums": self._sums.copy(),
             "weight": self._weight.copy(),
         }
 
@@ -105,6 +112,15 @@ class PairRecords:
         records._askers = {str(name): i for i, name in enumerate(state["askers"])}
         records._agents = {str(name): i for i, name in enumerate(state["agents"])}
         shape = (len(records._askers), len(records._agents))
-        records._sum = np.array(state["sum"], dtype=np.float64).reshape(shape)
+        records._sums = np.array(state["sums"], dtype=np.float64).reshape(_SAID, *shape)
         records._weight = np.array(state["weight"], dtype=np.float64).reshape(shape)
         return records
+
+
+def _median(values: Array, counted: Mask) -> Array:
+    """(n,) median over the rows that are counted in each column; NaN where none is."""
+    count = counted.sum(axis=0)
+    if not len(values):
+        return np.full(values.shape[1], np.nan)
+    median = middle(np.sort(np.where(counted, values, np.inf), axis=0), np.maximum(count, 1))
+    return np.where(count > 0, median, np.nan)

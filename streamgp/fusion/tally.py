@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 
@@ -46,22 +46,18 @@ class Pending:
         return cls(tuple(state["agents"]), str(state["asker"]), mean, total)
 
 
-#: an answer's mean squared error in units of its claim, its coverage, its negative log density
-Scored: TypeAlias = tuple[float, float, float]
+def scores(z2: Array, total: Array) -> Array:
+    """(n, 3) what (n, m) squared errors in units of the claimed variances ``total`` say of each agent's answer.
 
-
-def scores(z2: Array, total: Array) -> list[Scored | None]:
-    """For each agent what (n, m) squared errors in units of the claimed variances ``total`` say; None for nothing."""
+    Mean squared error in these units, share of truths inside the claimed 90% band, mean negative log density; NaN
+    where the truth says nothing.
+    """
     known = np.isfinite(z2)
-    count = np.maximum(known.sum(axis=1), 1)
+    count = known.sum(axis=1)
     z2, total = np.where(known, z2, 0.0), np.where(known, total, 1.0)
     nlpd = np.where(known, 0.5 * (np.log(2.0 * math.pi * total) + z2), 0.0)
-    shares = (part.sum(axis=1) / count for part in (z2, known & (z2 <= _Z90_SQUARED), nlpd))
-    rows = np.column_stack(list(shares)).tolist()
-    return [
-        (row[0], row[1], row[2]) if told else None
-        for row, told in zip(rows, (known.sum(axis=1) > 0).tolist(), strict=True)
-    ]
+    said = np.column_stack([part.sum(axis=1) for part in (z2, known & (z2 <= _Z90_SQUARED), nlpd)])
+    return np.where(count[:, None] > 0, said / np.maximum(count, 1)[:, None], np.nan)
 
 
 @final
@@ -75,9 +71,6 @@ class Tally:
     cut_weight: float = 0.0
     cuts: dict[str, float] = field(default_factory=lambda: dict.fromkeys(_SIDES, 0.0))
     scored: float = 0.0
-    z2: float = 0.0
-    covered: float = 0.0
-    nlpd: float = 0.0
 
     def refuse(self, reason: str) -> None:
         """Count an answer that could not be used."""
@@ -89,17 +82,14 @@ class Tally:
         for side in _SIDES:
             self.cuts[side] = keep * self.cuts[side] + shares[side]
 
-    def score(self, scored: Scored, keep: float) -> None:
-        """Take in what the truth says of one answer."""
+    def score(self, keep: float) -> None:
+        """Count an answer that was held against the truth."""
         self.scored = keep * self.scored + 1.0
-        self.z2 = keep * self.z2 + scored[0]
-        self.covered = keep * self.covered + scored[1]
-        self.nlpd = keep * self.nlpd + scored[2]
 
-    def report(self, agent: str, *, factor: float, barred: bool) -> AgentTrust:
-        """The record in words and shares."""
+    def report(self, agent: str, *, said: Array, factor: float, barred: bool) -> AgentTrust:
+        """The record in words and shares; ``said`` (3,) is what the truths say of it, as in :func:`scores`."""
         shares = {side: value / self.cut_weight if self.cut_weight else 0.0 for side, value in self.cuts.items()}
-        seen = self.scored > 0
+        z2, coverage, nlpd = said.tolist() if self.scored > 0 else (1.0, 0.9, 0.0)
         return AgentTrust(
             agent,
             self.answered,
@@ -107,9 +97,9 @@ class Tally:
             dict(sorted(self.refused.items())),
             **shares,
             scored=self.scored,
-            z2=self.z2 / self.scored if seen else 1.0,
-            coverage=self.covered / self.scored if seen else 0.9,
-            nlpd=self.nlpd / self.scored if seen else 0.0,
+            z2=z2,
+            coverage=coverage,
+            nlpd=nlpd,
             factor=factor,
             standing=self._standing(factor, barred),
         )
@@ -125,13 +115,13 @@ class Tally:
 
     def state(self) -> dict[str, Any]:
         """Plain values."""
-        own = {k: getattr(self, k) for k in ("answered", "missing", "cut_weight", "scored", "z2", "covered", "nlpd")}
+        own = {k: getattr(self, k) for k in ("answered", "missing", "cut_weight", "scored")}
         return {**own, "refused": dict(self.refused), "cuts": dict(self.cuts)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Tally:
         """The inverse of :meth:`state`."""
         cuts = {side: float(state["cuts"][side]) for side in _SIDES}
-        sums = {k: float(state[k]) for k in ("cut_weight", "scored", "z2", "covered", "nlpd")}
+        sums = {k: float(state[k]) for k in ("cut_weight", "scored")}
         refused = Counter({str(k): int(v) for k, v in state["refused"].items()})
         return cls(int(state["answered"]), int(state["missing"]), refused, cuts=cuts, **sums)

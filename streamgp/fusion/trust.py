@@ -19,7 +19,7 @@ from streamgp.fusion.tally import Pending, Tally, scores
 from streamgp.fusion.trimmed import cut_sides
 from streamgp.fusion.trust_report import AgentTrust
 
-_VERSION = 1
+_VERSION = 2
 _NOBODY = ""  # the asker of a query from outside
 
 
@@ -29,8 +29,8 @@ class TrustLedger:
 
     Answers are noted when they are fused and held against the truth when it is known. The record that corrects an
     agent's claims is kept per asking station: a neighbour's forecast may be borne out, a distant one's not.
-    Whether an agent is barred goes by the median over the askers, so that one of them who lies about the truth
-    harms its own forecasts and no one else's name.
+    What the report says of an agent, and whether it is barred, goes by the median over the askers, so that one of
+    them who lies about the truth harms its own forecasts and no one else's name.
 
     Parameters
     ----------
@@ -136,11 +136,11 @@ class TrustLedger:
         truth = np.asarray(y, dtype=np.float64)
         if truth.shape != (pending.mean.shape[1],):
             raise ValueError(f"y must be of shape ({pending.mean.shape[1]},), got {truth.shape}")
-        z2 = pending.z2(truth)
-        for name, scored in zip(pending.agents, scores(z2, pending.total), strict=True):
-            if scored is not None:
-                self._tally(name).score(scored, self._keep)
-        self._pairs.learn(pending.asker, pending.agents, z2)
+        said = scores(pending.z2(truth), pending.total)
+        for name, told in zip(pending.agents, np.isfinite(said).all(axis=1).tolist(), strict=True):
+            if told:
+                self._tally(name).score(self._keep)
+        self._pairs.learn(pending.asker, pending.agents, said)
         return True
 
     def calibration(self, agents: Sequence[str], *, asker: str | None = None) -> Calibration:
@@ -152,8 +152,8 @@ class TrustLedger:
         names = sorted(self._tallies)
         overall, barred = self._pairs.overall(names, self.limit)
         return tuple(
-            self._tallies[name].report(name, factor=float(factor), barred=bool(bar))
-            for name, factor, bar in zip(names, overall, barred, strict=True)
+            self._tallies[name].report(name, said=row, factor=float(factor), barred=bool(bar))
+            for name, row, factor, bar in zip(names, self._pairs.said(names), overall, barred, strict=True)
         )
 
     def state(self) -> dict[str, Any]:

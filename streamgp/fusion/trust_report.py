@@ -33,7 +33,8 @@ class AgentTrust:
     scored
         Effective number of answers held against the truth; 0 if none was.
     z2
-        Mean squared error in units of the claimed variance: 1 for an honest claim, above for too bold a one.
+        Mean squared error in units of the claimed variance: 1 for an honest claim, above for too bold a one. This and
+        the next two are medians over the stations that asked: one that lies about its truth has no weight.
     coverage
         Share of truths inside the claimed 90% band.
     nlpd

@@ -82,6 +82,28 @@ def test_one_asker_that_lies_about_the_truth_harms_no_ones_name() -> None:
     assert ledger.calibration(NAMES, asker="A").factor.max() < 2.0
 
 
+def test_the_report_is_that_of_askers_whose_truth_is_true() -> None:
+    """Honest stations look no worse for the questions of one that lies, however much it asks."""
+    honest, with_liar = TrustLedger(), TrustLedger()
+    replay(honest, range(60))
+    replay(with_liar, range(60))
+    replay(with_liar, range(60, 120), askers=("Z", "Y"), false_truth=("Z",))
+    for before, after in zip(honest.report(), with_liar.report(), strict=True):
+        assert after.z2 == pytest.approx(before.z2, abs=0.3)
+        assert after.coverage == pytest.approx(before.coverage, abs=0.06)
+        assert after.nlpd == pytest.approx(before.nlpd, abs=0.15)
+        assert after.standing == "sound"
+        assert after.scored > before.scored
+
+
+def test_an_asker_that_has_seen_little_counts_where_no_other_has_seen_more() -> None:
+    ledger = TrustLedger()
+    replay(ledger, range(3), askers=("A",), false_truth=("A",))
+    assert min(a.z2 for a in ledger.report()) == pytest.approx(50.0)  # all that is known
+    replay(ledger, range(40), askers=("B",))
+    assert max(a.z2 for a in ledger.report()) < 2.0
+
+
 def test_when_everybody_is_wrong_nobody_is_barred() -> None:
     ledger = TrustLedger()
     replay(ledger, range(100), false_truth=NAMES)
@@ -146,7 +168,9 @@ def test_a_snapshot_shares_nothing_with_the_ledger() -> None:
     assert json.dumps(state, default=lambda array: array.tolist()) == before
 
 
-@pytest.mark.parametrize("change", [{"version": 2}, {"tallies": None}, {"pairs": {}}, {"tallies": {"A": {}}}])
+@pytest.mark.parametrize(
+    "change", [{"version": 99}, {"version": 1}, {"tallies": None}, {"pairs": {}}, {"tallies": {"A": {}}}]
+)
 def test_foreign_and_damaged_states_are_refused(change: dict) -> None:
     with pytest.raises(CheckpointError):
         TrustLedger.from_state({**TrustLedger().state(), **change})

@@ -137,8 +137,8 @@ class TrustLedger:
         if truth.shape != (pending.mean.shape[1],):
             raise ValueError(f"y must be of shape ({pending.mean.shape[1]},), got {truth.shape}")
         said = scores(pending.z2(truth), pending.total)
-        for name, told in zip(pending.agents, np.isfinite(said).all(axis=1).tolist(), strict=True):
-            if told:
+        for name, z2 in zip(pending.agents, said[:, 0].tolist(), strict=True):
+            if math.isfinite(z2):
                 self._tally(name).score(self._keep)
         self._pairs.learn(pending.asker, pending.agents, said)
         return True

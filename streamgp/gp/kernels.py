@@ -12,13 +12,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
+from streamgp.errors import SettingsError
 from streamgp.gp import kernel_leaves as leaves
 from streamgp.gp import kernel_nodes as nodes
 from streamgp.gp.gaussian import Array
 from streamgp.gp.kernel_extra import ActiveDims, SpectralMixture
 from streamgp.gp.kernel_nodes import Node, Pull
 
-__all__ = ["ActiveDims", "CompiledKernel", "SpectralMixture", "compile_kernel"]
+__all__ = ["ActiveDims", "CompiledKernel", "SpectralMixture", "check_width", "compile_kernel"]
 
 
 @final
@@ -181,6 +182,24 @@ def compile_kernel(kernel: Any) -> CompiledKernel:
     source = clone(kernel)
     bounds = np.asarray(source.bounds, dtype=np.float64).reshape(-1, 2)
     return CompiledKernel(source, _build(source), bounds)
+
+
+def check_width(kernel: CompiledKernel, d: int) -> None:
+    """See that a kernel takes rows of d columns.
+
+    Raises
+    ------
+    SettingsError
+        If it has length-scales, or looks at columns, of other rows.
+    """
+    row = np.zeros((1, d))
+    try:
+        kernel.precision(d)
+        kernel(row, row)
+    except SettingsError:
+        raise
+    except (ValueError, IndexError) as error:
+        raise SettingsError(f"the kernel {kernel.kernel} takes no X of {d} columns: {error}") from error
 
 
 def _build(kernel: Any) -> Node:

@@ -16,11 +16,11 @@ from typing_extensions import Self
 from streamgp.errors import CheckpointError
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.gp.kernel_text import kernel_from_text, kernel_to_text
-from streamgp.gp.kernels import CompiledKernel, compile_kernel
+from streamgp.gp.kernels import CompiledKernel, check_width, compile_kernel
 from streamgp.models.contract import State
 from streamgp.models.neighbour_model import NeighbourModel
 from streamgp.models.places import Places
-from streamgp.models.rows import warn_of_float32
+from streamgp.models.rows import check_sizes, warn_of_float32, within_reach
 from streamgp.models.standing import StandingQueries
 from streamgp.models.tuning import Tuner
 
@@ -32,7 +32,8 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
     """Gaussian process regression that conditions each prediction on the nearest observations.
 
     With ``n_neighbors=1`` this is eq. (5) of the Byzantine-resilient federated paper; with as many neighbours as
-    observations it is exact Gaussian process regression. The prior mean is zero and nothing is scaled.
+    observations it is exact Gaussian process regression. The prior mean is zero and nothing is scaled; but where
+    hyperparameters are fitted, to targets whose mean is more than ten times their spread, that mean is one of them.
 
     Observations at the very same row count as one neighbour: their mean, with the noise variance divided by their
     number, which is exact. Neighbours are nearest in the kernel's own scaling of the columns where it has one.
@@ -61,6 +62,8 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         Hyperparameters now.
     tuning_status_ : str
         "converged", or why not; then the values before are kept.
+    prior_mean_ : (n_outputs,)
+        Zero, or the mean of targets far from it.
     n_features_in_ : int
     n_observations_ : int
         Observations learned, forgotten ones included.
@@ -123,6 +126,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
             self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
         )
         targets = np.asarray(targets, dtype=np.float64)
+        check_sizes(Z, targets)
         if reset:
             self._flat_y = targets.ndim == 1
         return Z, targets.reshape(len(Z), -1)
@@ -135,8 +139,9 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         whole = isinstance(self.max_points, (int, np.integer)) and not isinstance(self.max_points, bool)
         if self.max_points is not None and not (whole and self.max_points >= 1):
             raise ValueError(f"max_points must be a whole number of at least 1, or None, got {self.max_points!r}")
-        if not (np.isfinite(self.noise_variance) and self.noise_variance >= 0):
-            raise ValueError(f"noise_variance must be finite and not negative, got {self.noise_variance}")
+        number = isinstance(self.noise_variance, (int, float, np.integer, np.floating))
+        if not (number and np.isfinite(self.noise_variance) and self.noise_variance >= 0):
+            raise ValueError(f"noise_variance must be a finite number, not negative, got {self.noise_variance!r}")
         if self.optimizer not in (None, "lbfgs"):
             raise ValueError(f"optimizer must be 'lbfgs' or None, got {self.optimizer!r}")
 
@@ -174,9 +179,11 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _compiled(self, d: int) -> CompiledKernel:
         if self.kernel is not None:
-            return compile_kernel(self.kernel)
-        wide = (1e-20, 1e20)
-        return compile_kernel(ConstantKernel(1.0, wide) * Matern(np.ones(d), length_scale_bounds=wide, nu=2.5))
+            kernel = compile_kernel(self.kernel)
+            check_width(kernel, d)
+            return kernel
+        long = (1e-50, 1e150)  # squares of X / length-scale stay numbers
+        return compile_kernel(ConstantKernel(1.0, (1e-200, 1e200)) * Matern(np.ones(d), long, nu=2.5))
 
     # -- what was learned
 
@@ -191,6 +198,10 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
     @property
     def tuning_status_(self) -> str:
         return "kept as given" if self.model_.tuner is None else self.model_.tuner.status
+
+    @property
+    def prior_mean_(self) -> Array:
+        return self.model_.offset.copy()
 
     @property
     def n_observations_(self) -> int:
@@ -217,6 +228,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self, "model_")
         warn_of_float32(X)
         Z = validate_data(self, X, reset=False, dtype=np.float64)
+        Z = within_reach(self.model_.kernel, Z)
         mean, variance = self.model_.believe(Z)
         return self._shaped(Z, mean, variance, return_std=return_std, latent=latent)
 
@@ -238,7 +250,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         check_is_fitted(self, "model_")
         Z = validate_data(self, X, reset=False, dtype=np.float64)
-        return StandingQueries(self.model_, Z, self._shaped)
+        return StandingQueries(self.model_, within_reach(self.model_.kernel, Z), self._shaped)
 
     # -- the fast door: float64 arrays of the right shape, finite; used by EstimatorModel
 
@@ -253,7 +265,9 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         """Belief about a single output at rows Z (m, d); before any data the prior."""
         if not hasattr(self, "model_"):
             kernel = self._compiled(Z.shape[1])
+            Z = within_reach(kernel, Z)
             return Gaussian(np.zeros(len(Z)), kernel.variance(Z), kernel.nugget(Z) + float(self.noise_variance))
+        Z = within_reach(self.model_.kernel, Z)
         mean, variance = self.model_.believe(Z)
         return Gaussian(mean[:, 0], variance, self._noise(Z))
 

@@ -23,13 +23,17 @@ from streamgp.models.tuning import Seen, Tuner
 _STACK = 4_000_000
 # The index is built again when the kernel's metric differs from its own by more than this factor in a column.
 _METRIC_DRIFT = 1.25
+# Targets whose mean is so many times their spread are worked on without it, from so many observations on: else their
+# digits would go into a variance that has to hold the mean, and the least noise would be a share of that.
+_FAR_FROM_ZERO, _ENOUGH = 10.0, 8
 
 
 @final
 class NeighbourModel:
     """k nearest places, a kernel and a noise variance.
 
-    Rows and targets are finite float64 arrays of the right shape: whoever calls has seen to it.
+    Rows and targets are finite float64 arrays of the right shape: whoever calls has seen to it. ``offset`` (q,) is the
+    prior mean: zero but where the hyperparameters are fitted and :meth:`recentre` found the targets far from it.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class NeighbourModel:
         self.tuner = tuner
         self.merge = merge
         self.cell: Array | None = None
+        self.offset: Array = np.zeros(places.q)
         self.index = NeighbourIndex(places, metric(kernel, places.d) if scale is None else scale)
         self.standing: WeakSet[StandingQueries] = WeakSet()
 
@@ -62,7 +67,7 @@ class NeighbourModel:
             if self.tuner is None:
                 self._add(z, y[i])
                 continue
-            self.tuner.ahead(self, z, y[i].copy(), self.places.learned)
+            self.tuner.ahead(self, z, y[i] - self.offset, self.places.learned)
             self._add(z, y[i])
             if self.tuner.behind(self, self.places.learned):
                 self.follow_metric()
@@ -89,6 +94,20 @@ class NeighbourModel:
         for query in self.standing:
             query.follow(added)
 
+    def recentre(self) -> bool:
+        """Choose the prior mean anew, by all that is kept; True if it moved."""
+        p, live = self.places, self.places.live()
+        count, before = p.count[live], self.offset
+        self.offset = np.zeros(p.q)
+        total = float(count.sum())
+        if total >= _ENOUGH:
+            mean = count @ p.mean[live] / total
+            squares = float(p.within[live].sum() + count @ ((p.mean[live] - mean) ** 2).sum(axis=1))
+            spread = np.sqrt(squares / (total * p.q))
+            if spread > 1e-15 * np.abs(mean).max():  # below that it is what rounding makes of a constant
+                self.offset = np.where(np.abs(mean) > _FAR_FROM_ZERO * spread, mean, 0.0)
+        return not np.array_equal(before, self.offset)
+
     def follow_metric(self) -> None:
         """Build the index again if the kernel's length-scales have moved on from those it was built with."""
         scale = metric(self.kernel, self.places.d)
@@ -104,12 +123,13 @@ class NeighbourModel:
         """Latent mean (m, q) and variance (m,) at Z (m, d)."""
         places, k = self.places, self.n_neighbors
         if len(places) == 0:
-            return np.zeros((len(Z), places.q)), self.kernel.variance(Z)
+            return np.tile(self.offset, (len(Z), 1)), self.kernel.variance(Z)
         if k >= len(places):
             live = places.live()
-            return condition_on_all(
-                self.kernel, self.noise_variance, Z, places.rows[live], places.mean[live], places.count[live]
+            mean, variance = condition_on_all(
+                self.kernel, self.noise_variance, Z, places.rows[live], self._targets(live), places.count[live]
             )
+            return mean + self.offset, variance
         rows = max(1, _STACK // (k + 1) ** 2)
         parts = [
             self.believe_given(Z[i : i + rows], self.index.query(Z[i : i + rows], k)[0]) for i in range(0, len(Z), rows)
@@ -123,7 +143,17 @@ class NeighbourModel:
     def believe_given(self, Z: Array, slots: Ints) -> tuple[Array, Array]:
         """The same, given which places (m, k) are the neighbours."""
         p = self.places
-        return condition(self.kernel, self.noise_variance, Z, p.rows[slots], p.mean[slots], p.count[slots])
+        mean, variance = condition(
+            self.kernel, self.noise_variance, Z, p.rows[slots], self._targets(slots), p.count[slots]
+        )
+        mean += self.offset
+        return mean, variance
+
+    def _targets(self, slots: Ints) -> Array:
+        """(..., q) what is learned of these places: their targets' means without the prior's."""
+        targets: Array = self.places.mean[slots]
+        targets -= self.offset
+        return targets
 
     # -- what the tuner asks for
 
@@ -134,14 +164,14 @@ class NeighbourModel:
             live = live[-size:]
         elif len(live) > size:
             live = live[np.sort(rng.choice(len(live), size=size, replace=False))]
-        return Sample(p.rows[live], p.mean[live], p.count[live], p.within[live])
+        return Sample(p.rows[live], self._targets(live), p.count[live], p.within[live])
 
     def neighbours_of(self, z: Array, y: Array) -> Seen:
         p, k = self.places, self.n_neighbors
         rows, targets, counts = np.zeros((k, p.d)), np.zeros((k, p.q)), np.zeros(k)
         slots = self.index.query(z[None], k)[0][0]
         found = len(slots)
-        rows[:found], targets[:found], counts[:found] = p.rows[slots], p.mean[slots], p.count[slots]
+        rows[:found], targets[:found], counts[:found] = p.rows[slots], self._targets(slots), p.count[slots]
         return Seen(z, y, rows, targets, counts)
 
     def left_out(self, sample: Sample, kernel: CompiledKernel, noise_variance: float) -> Predictive:
@@ -154,7 +184,7 @@ class NeighbourModel:
         keep = np.arange(slots.shape[1]) != drop[:, None]
         slots = slots[keep].reshape(len(Z), -1)
         return predictive(
-            kernel, noise_variance, Z, p.rows[slots], p.mean[slots], p.count[slots], own_counts=sample.counts
+            kernel, noise_variance, Z, p.rows[slots], self._targets(slots), p.count[slots], own_counts=sample.counts
         )
 
     # -- state
@@ -175,6 +205,7 @@ class NeighbourModel:
         state["noise_variance"] = self.noise_variance
         state["scale"] = self.index.scale.copy()
         state["merge"] = self.merge
+        state["offset"] = self.offset.copy()
         state["cell"] = np.zeros(0) if self.cell is None else self.cell.copy()
         state["theta"] = np.zeros(0) if self.kernel.moved is None else self.kernel.moved.copy()
         if self.tuner is not None:
@@ -203,6 +234,7 @@ class NeighbourModel:
         )
         cell = np.array(state["cell"], dtype=np.float64)
         new.cell = cell if len(cell) else None
+        new.offset = np.array(state["offset"], dtype=np.float64).reshape(new.places.q)
         return new
 
 

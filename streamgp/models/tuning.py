@@ -50,11 +50,14 @@ class Tuned(Protocol):
     kernel: CompiledKernel
     noise_variance: float
 
+    def recentre(self) -> bool:
+        """Choose the prior mean by the targets; True if it moved."""
+
     def neighbours_of(self, z: Array, y: Array) -> Seen:
-        """An observation that the model has not learned yet, and its neighbours."""
+        """An observation that the model has not learned yet, and its neighbours; targets without the prior mean."""
 
     def sample(self, size: int, rng: np.random.Generator | None) -> Sample:
-        """At most ``size`` places: the last ones, or drawn at random."""
+        """At most ``size`` places: the last ones, or drawn at random; targets without the prior mean."""
 
     def left_out(self, sample: Sample, kernel: CompiledKernel, noise_variance: float) -> Predictive:
         """Predictive distribution at places that the model has, each left out of its own neighbours."""
@@ -89,7 +92,7 @@ class Tuner:
     # -- the stream
 
     def ahead(self, model: Tuned, z: Array, y: Array, learned: int) -> None:
-        """An observation is about to be learned, after ``learned`` others."""
+        """An observation is about to be learned, after ``learned`` others; y without the prior mean."""
         if learned >= WARM_UPS[0]:
             self._waiting.append(model.neighbours_of(z, y))
         self._power += (float(np.mean(y * y)) - self._power) / min(learned + 1, 1000)
@@ -98,7 +101,10 @@ class Tuner:
         """It was learned, the ``learned``-th; True if the hyperparameters changed."""
         if learned in WARM_UPS:
             self._waiting = []
-            return self._fit(model, model.sample(SAMPLE, None))
+            moved, sample = model.recentre(), model.sample(SAMPLE, None)
+            if moved:
+                self._power = float(np.mean(sample.y**2))
+            return self._fit(model, sample)
         if len(self._waiting) >= BATCH:
             batch, self._waiting = self._waiting, []
             return self._step(model, batch)
@@ -129,6 +135,7 @@ class Tuner:
 
     def fit(self, model: Tuned) -> bool:
         """Fit the evidence of a random sample of places; True if the hyperparameters changed."""
+        model.recentre()
         return self._fit(model, model.sample(SAMPLE, np.random.default_rng([self.seed, 0])))
 
     def polish(self, model: Tuned) -> bool:

@@ -122,9 +122,10 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _checked(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
         warn_of_float32(X)
-        Z, targets = validate_data(
-            self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # in sums that scikit-learn takes before it looks closer
+            Z, targets = validate_data(
+                self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
+            )
         targets = np.asarray(targets, dtype=np.float64)
         check_sizes(Z, targets)
         if reset:
@@ -227,8 +228,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         check_is_fitted(self, "model_")
         warn_of_float32(X)
-        Z = validate_data(self, X, reset=False, dtype=np.float64)
-        Z = within_reach(self.model_.kernel, Z)
+        Z = self._points(X)
         mean, variance = self.model_.believe(Z)
         return self._shaped(Z, mean, variance, return_std=return_std, latent=latent)
 
@@ -249,8 +249,12 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         Whoever holds the returned object keeps it alive; the model only follows it.
         """
         check_is_fitted(self, "model_")
-        Z = validate_data(self, X, reset=False, dtype=np.float64)
-        return StandingQueries(self.model_, within_reach(self.model_.kernel, Z), self._shaped)
+        return StandingQueries(self.model_, self._points(X), self._shaped)
+
+    def _points(self, X: ArrayLike) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z: Array = validate_data(self, X, reset=False, dtype=np.float64)
+        return within_reach(self.model_.kernel, Z)
 
     # -- the fast door: float64 arrays of the right shape, finite; used by EstimatorModel
 

@@ -24,11 +24,11 @@ def wave(n: int = 80) -> tuple[np.ndarray, np.ndarray]:
 @LEARN
 @pytest.mark.parametrize(
     ("scale", "shift"),
-    [(1.0, 20.0), (1.0, 1e5), (1.0, -1e9), (1e9, 0.0), (1e9, 1e13), (1e-9, 1e-3), (1e90, 0.0), (1e-90, 0.0)],
+    [(1.0, 1e5), (1.0, -1e9), (1e9, 0.0), (1e9, 1e13), (1e-9, 1e-3), (1e90, 0.0)],
 )
 def test_the_unit_and_the_zero_of_y_change_nothing_but_themselves(learn: str, scale: float, shift: float) -> None:
     """R50, C29: an offset a billion times the spread costs no digit of the forecast, nor does any unit."""
-    X, y = wave()
+    X, y = wave(50)
     Z = np.linspace(0.0, 6.0, 9)[:, None]
     one, other = (getattr(NearestNeighborGP(), learn)(X, t) for t in (y, scale * y + shift))
     (mean, std), (mean_in, std_in) = (m.predict(Z, return_std=True) for m in (one, other))
@@ -109,18 +109,20 @@ def test_points_at_the_end_of_the_numbers_get_the_prior(learn: str) -> None:
 
 @LEARN
 @pytest.mark.parametrize(
-    "kernel",
+    ("kernel", "words"),
     [
-        RBF([1.0, 1.0, 1.0]),
-        ConstantKernel() * Matern([1.0] * 5),
-        ActiveDims(RBF(1.0), [2]),
-        SpectralMixture(1.0, frequencies=[1.0] * 3, length_scales=[1.0] * 3),
+        (RBF([1.0, 1.0, 1.0]), "3 length-scales, X has 2 columns"),
+        (ConstantKernel() * Matern([1.0] * 5), "5 length-scales, X has 2 columns"),
+        (ActiveDims(RBF(1.0), [2]), r"columns \[2\], X has 2"),
+        (SpectralMixture(1.0, frequencies=[1.0] * 3, length_scales=[1.0] * 3), "mixture has 3 columns, X has 2"),
     ],
 )
-def test_a_kernel_for_other_columns_is_refused_by_name(learn: str, kernel: object) -> None:
+def test_a_kernel_for_other_columns_is_refused_by_name(learn: str, kernel: object, words: str) -> None:
     X, y = wave()
-    with pytest.raises(ValueError, match=r"X (has|of) 2( columns| of them)?|2 columns"):
+    with pytest.raises(ValueError, match=words):
         getattr(NearestNeighborGP(kernel), learn)(np.c_[X, X], y)
+    with pytest.raises(ValueError, match="X has 1"):
+        getattr(NearestNeighborGP(RBF([1.0, 1.0])), learn)(X, y)
 
 
 @pytest.mark.parametrize("noise", ["0.1", None, [0.1], float("nan"), -1.0, float("inf")])

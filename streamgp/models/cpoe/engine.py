@@ -21,8 +21,8 @@ from streamgp.models.cpoe.learner import Learner
 from streamgp.models.cpoe.options import Options
 from streamgp.models.cpoe.posterior import Posterior
 from streamgp.models.cpoe.recipe import learn_hyperparameters
-from streamgp.models.cpoe.scales import check_sizes, within_reach
 from streamgp.models.cpoe.training import Hyper
+from streamgp.models.rows import check_sizes, within_reach
 
 #: rows after which the default kernel is brought to the data's scales in a stream
 FIRST_ROWS = 8

@@ -1,4 +1,4 @@
-"""The sizes of numbers: which can be worked with, and the default kernel at the data's own."""
+"""The sizes of targets, and the default kernel at the data's own scales."""
 
 from __future__ import annotations
 
@@ -9,44 +9,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hyperparameters import LEAST_SQUARE, mean_square_of, spread_of
-from streamgp.gp.kernels import CompiledKernel, compile_kernel
+from streamgp.gp.kernels import compile_kernel
 from streamgp.models.cpoe.training import Hyper
 
-#: squares of larger numbers, and products of such squares, are no numbers any more
-LARGEST = 1e100
 #: how far the default kernel's hyperparameters may go from the data's scales, or from 1 if that is farther
 WIDE = 1e20
-
-
-def check_sizes(X: Array, y: Array) -> None:
-    """Refuse numbers beyond 1e100.
-
-    Raises
-    ------
-    ValueError
-        Naming X or y.
-    """
-    for name, values in (("X", X), ("y", y)):
-        largest = max(float(values.max()), -float(values.min()))
-        if largest > LARGEST:
-            raise ValueError(f"{name} contains {largest:.3g}: beyond {LARGEST:g} squares are no numbers; scale it down")
-
-
-def within_reach(kernel: CompiledKernel, X: Array) -> Array:
-    """Points X (m, d) with numbers beyond 1e100 brought to there: a covariance that falls with distance is zero there.
-
-    Raises
-    ------
-    ValueError
-        If the kernel's covariance does not fall with distance in such a column.
-    """
-    far = np.abs(X) > LARGEST
-    if not far.any():
-        return X
-    precision = kernel.precision(X.shape[1])
-    if precision is None or not np.all(precision[far.any(axis=0)] > 0.0):
-        raise ValueError(f"X contains {np.abs(X).max():.3g}: this kernel gives no answer beyond {LARGEST:g}")
-    return np.clip(X, -LARGEST, LARGEST)
 
 
 def says_something(y: Array) -> bool:

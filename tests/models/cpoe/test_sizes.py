@@ -12,7 +12,7 @@ from streamgp import CPoERegressor
 from streamgp.errors import SettingsError
 from streamgp.gp.kernels import ActiveDims
 from streamgp.models.cpoe.aggregate import local_prediction
-from streamgp.models.cpoe.scales import LARGEST
+from streamgp.models.rows import LARGEST
 
 
 def wave(n=40, d=2):

@@ -94,6 +94,9 @@ def make_lie(kind: str, settings: dict[str, Any]) -> Lie:
         number = isinstance(value, (int, float, np.number)) and math.isfinite(value)
         if not number and (name == "magnitude" or isinstance(known[name], (int, float))) and value is not None:
             raise SettingsError(f"attack {kind}: {name} must be a finite number, got {value!r}")
+        whole = isinstance(known[name], int) or name == "n_trim"
+        if whole and value is not None and (value != int(value) or value < 0):
+            raise SettingsError(f"attack {kind}: {name} must be a whole number, not negative, got {value!r}")
     lie: Lie = make(**{**defaults, **settings})
     return lie
 
@@ -121,4 +124,6 @@ def make_attack(kind: str, *, seed: int = 0, agent: str = "", **settings: Any) -
     >>> liar.strike("q1", [1.5], [0.2], [0.1])[0].mean
     array([-50.])
     """
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise SettingsError(f"attack {kind}: seed must be a whole number, not negative, got {seed!r}")
     return Attack(kind, make_lie(kind, settings), seed=seed, agent=agent)

@@ -9,6 +9,7 @@ vote.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import final
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamgp.fusion.blocks import blocks, by_points, middle, within
-from streamgp.fusion.fused import Fused, Mask, alone, open_door
+from streamgp.fusion.fused import VARIANCE_LIMITS, Fused, Mask, alone, numbers, open_door
 from streamgp.fusion.sums import coarse_sum, order_free_sum
 from streamgp.fusion.trimmed import check_quorum
 from streamgp.gp.gaussian import Array
@@ -43,6 +44,11 @@ class Calibration:
     barred : (n_agents,)
         True for those whose record is so bad that nothing they claim is used.
 
+    Raises
+    ------
+    ValueError
+        If they are not of one length, or a factor is no positive number (of a size that a variance could have).
+
     Examples
     --------
     >>> Calibration.none(2).factor
@@ -51,6 +57,18 @@ class Calibration:
 
     factor: Array
     barred: Mask
+
+    def __post_init__(self) -> None:
+        factor, barred = numbers(self.factor, "factor"), np.asarray(self.barred)
+        if factor.ndim != 1 or factor.shape != barred.shape or barred.dtype != np.bool_:
+            raise ValueError(
+                f"factor and barred must be (n_agents,), of numbers and of booleans, got {factor.shape} and "
+                f"{barred.shape} of {barred.dtype}"
+            )
+        if not ((factor >= VARIANCE_LIMITS[0]) & (factor <= VARIANCE_LIMITS[1])).all():
+            raise ValueError(f"factors must be in [{VARIANCE_LIMITS[0]:g}, {VARIANCE_LIMITS[1]:g}], got {factor}")
+        object.__setattr__(self, "factor", factor)
+        object.__setattr__(self, "barred", barred)
 
     @classmethod
     def none(cls, n_agents: int) -> Calibration:
@@ -98,9 +116,7 @@ def calibrated_poe(
     M, V, ok = open_door(means, variances)
     n, _ = M.shape
     check_quorum(n, n_trim)
-    records = Calibration.none(n) if calibration is None else calibration
-    if records.factor.shape != (n,) or records.barred.shape != (n,):
-        raise ValueError(f"calibration must be of {n} agents, got {records.factor.shape}")
+    records = _records(calibration, n)
     used = ok & ~records.barred[:, None]
     used = np.where(used.any(axis=0), used, ok)  # if every agent is barred, the records cannot tell them apart
     factor = records.factor[:, None]
@@ -133,10 +149,19 @@ def is_degraded(means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibrat
     >>> is_degraded([[1.0], [1.1], [0.9], [1.0], [1.0], [50.0], [60.0]], [[0.1]] * 7, 1)
     True
     """
+    if operator.index(n_trim) < 0:
+        raise ValueError(f"n_trim must not be negative, got {n_trim}")
     suspect = outlying(means, variances)
-    if calibration is not None:
-        suspect = suspect | calibration.barred[:, None]
+    suspect |= _records(calibration, len(suspect)).barred[:, None]
     return bool((suspect.sum(axis=0) > n_trim).any())
+
+
+def _records(calibration: Calibration | None, n: int) -> Calibration:
+    if calibration is None:
+        return Calibration.none(n)
+    if calibration.factor.shape != (n,):
+        raise ValueError(f"calibration must be of {n} agents, got {calibration.factor.shape}")
+    return calibration
 
 
 def _fuse(M: Array, V: Array, factor: Array, used: Mask, n_trim: int) -> Fused:

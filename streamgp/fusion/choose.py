@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Any, Literal, Protocol, TypeAlias, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from streamgp.errors import SettingsError
 from streamgp.fusion.bounds import Theory
-from streamgp.fusion.fused import Mask
+from streamgp.fusion.fused import Mask, numbers, usable_mask
 from streamgp.gp.gaussian import Array
 
 Rule: TypeAlias = Literal["eq8", "eq9"]
@@ -104,15 +104,28 @@ class ChoiceConstants:
         Parameters
         ----------
         local_error, local_variance, cloud_error, cloud_variance : (n,)
-            Past errors of the two answers, and the latent variances that they claimed.
+            Past errors of the two answers, and the latent variances that they claimed. A row that holds what no
+            answer could (NaN, a variance that is not positive) tells nothing and is left out.
         margin
             How much better the cloud must be, in the units of y.
+
+        Raises
+        ------
+        ValueError
+            If the columns are not of one length, or no row tells anything.
         """
+        local_error, local_variance, cloud_error, cloud_variance = _record(
+            local_error=local_error,
+            local_variance=local_variance,
+            cloud_error=cloud_error,
+            cloud_variance=cloud_variance,
+        )
         cloud, local = _per_variance(cloud_error, cloud_variance), _per_variance(local_error, local_variance)
         if not (cloud > 0.0 and local > 0.0):  # one of them never erred
             return cls(cloud, local, margin)
-        gain = np.asarray(local_error, dtype=np.float64) ** 2 - np.asarray(cloud_error, dtype=np.float64) ** 2
-        ratio = np.asarray(local_variance, dtype=np.float64) / np.asarray(cloud_variance, dtype=np.float64)
+        unit = max(float(np.abs(local_error).max()), float(np.abs(cloud_error).max()))
+        gain = (local_error / unit) ** 2 - (cloud_error / unit) ** 2
+        ratio = local_variance / cloud_variance
         return cls(cloud, cloud / _best_threshold(ratio, gain, cloud / local), margin)
 
 
@@ -156,20 +169,34 @@ def choose(
         return np.asarray(possible & (v_local > v_cloud))
     if constants is None:
         raise SettingsError("eq9 needs constants: from settings or from a record")
-    with np.errstate(invalid="ignore"):  # two infinite variances: nothing speaks for the cloud
+    with np.errstate(invalid="ignore", over="ignore"):  # two infinite variances: nothing speaks for the cloud
         gain = constants.theta_cloud * v_cloud - constants.theta_local * v_local
     return np.asarray(possible & (gain < -constants.margin))
 
 
 def _variance(believed: Believed | ArrayLike) -> Array:
-    return np.asarray(getattr(believed, "variance", believed), dtype=np.float64)
+    values: Any = getattr(believed, "variance", None)
+    return numbers(cast("ArrayLike", believed) if values is None else values, "variances")
+
+
+def _record(**given: Array) -> list[Array]:
+    """Errors and variances of both answers where all four are such as an answer can have."""
+    columns = [numbers(values, name) for name, values in given.items()]
+    shapes = {column.shape for column in columns}
+    if len(shapes) > 1 or columns[0].ndim != 1:
+        raise ValueError(f"errors and variances must be (n,), of one length, got {sorted(shapes)}")
+    told = usable_mask(columns[0], columns[1]) & usable_mask(columns[2], columns[3])
+    if not told.any():
+        raise ValueError("no row of the record has finite errors and positive variances of both answers")
+    return [column[told] for column in columns]
 
 
 def _per_variance(error: Array, variance: Array) -> float:
-    e, v = np.asarray(error, dtype=np.float64), np.asarray(variance, dtype=np.float64)
-    if e.shape != v.shape or not e.size:
-        raise ValueError(f"errors and variances must be of one shape, not empty, got {e.shape} and {v.shape}")
-    return float(np.sqrt((e**2).sum() / (v**2).sum()))
+    largest = float(np.abs(error).max())
+    if largest == 0.0:
+        return 0.0
+    most = float(variance.max())  # squares of ratios to the greatest cannot overflow, nor all of them vanish
+    return largest / most * float(np.sqrt(((error / largest) ** 2).sum() / ((variance / most) ** 2).sum()))
 
 
 def _best_threshold(ratio: Array, gain: Array, plain: float) -> float:
@@ -180,7 +207,7 @@ def _best_threshold(ratio: Array, gain: Array, plain: float) -> float:
     ratio : (n,)
         Local over cloud variance.
     gain : (n,)
-        What the cloud would have saved.
+        What the cloud would have saved, in any unit.
     plain
         The threshold that is chosen among equally good ones, or else the end that is next to it.
     """
@@ -197,4 +224,4 @@ def _best_threshold(ratio: Array, gain: Array, plain: float) -> float:
         return float(max(min(plain, values[0] * (1.0 - 1e-9)), 1e-9 * plain))
     if best == len(values):
         return float(max(plain, values[-1] * (1.0 + 1e-9)))
-    return float(np.sqrt(values[best - 1] * values[best]))
+    return float(np.sqrt(values[best - 1]) * np.sqrt(values[best]))

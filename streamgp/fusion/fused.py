@@ -138,9 +138,21 @@ def as_answers(means: ArrayLike, variances: ArrayLike) -> tuple[Array, Array]:
 
 
 def numbers(values: ArrayLike, name: str) -> Array:
-    array = np.asarray(values)
+    """``values`` as a float64 array; what a masked array hides is NaN.
+
+    Raises
+    ------
+    ValueError
+        If they are not real numbers, or rows of different lengths.
+    """
+    try:
+        array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name} must be real numbers, got dtype {array.dtype}")
+    if isinstance(array, np.ma.MaskedArray):
+        return np.asarray(np.ma.filled(array.astype(np.float64), np.nan))
     return np.asarray(array, dtype=np.float64)
 
 

@@ -14,6 +14,7 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from streamgp.fusion.fused import numbers
 from streamgp.gp.gaussian import Array
 
 
@@ -42,13 +43,19 @@ class Answer:
 
     @classmethod
     def of(cls, query_id: str, mean: ArrayLike, variance: ArrayLike, noise_variance: ArrayLike) -> Answer:
-        """An answer with arrays of its own, all of the mean's shape."""
-        mu = np.array(mean, dtype=np.float64)
-        return cls(
-            query_id,
-            mu,
-            *(np.broadcast_to(np.array(a, dtype=np.float64), mu.shape).copy() for a in (variance, noise_variance)),
-        )
+        """An answer with arrays of its own, all of the mean's shape (m,).
+
+        Raises
+        ------
+        ValueError
+            If they are not numbers, the mean is not one-dimensional, or another is neither (m,) nor a number.
+        """
+        mu = np.array(numbers(mean, "mean"))
+        others = numbers(variance, "variance"), numbers(noise_variance, "noise_variance")
+        if mu.ndim != 1 or any(a.shape not in ((), (1,), mu.shape) for a in others):
+            shapes = ", ".join(str(a.shape) for a in (mu, *others))
+            raise ValueError(f"mean, variance and noise_variance must be (m,), got {shapes}")
+        return cls(query_id, mu, *(np.broadcast_to(a, mu.shape).copy() for a in others))
 
     @property
     def spread(self) -> Array:

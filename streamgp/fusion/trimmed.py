@@ -39,9 +39,12 @@ def n_trim_for(beta: float, n_agents: int) -> int:
     >>> n_trim_for(0.15, 40), n_trim_for(0.07, 100), n_trim_for(0.01, 12)
     (6, 7, 1)
     """
-    if not 0.0 <= beta < 0.25:
-        raise SettingsError(f"beta must be in [0, 1/4), got {beta}")
-    n_trim = math.ceil(beta * n_agents - 1e-9 * max(1, n_agents))  # 0.07 * 100 is a little above 7
+    if not (isinstance(beta, (int, float, np.number)) and 0.0 <= beta < 0.25):
+        raise SettingsError(f"beta must be a number in [0, 1/4), got {beta!r}")
+    if operator.index(n_agents) < 0:
+        raise ValueError(f"n_agents must not be negative, got {n_agents}")
+    # 0.07 * 100 is a little above 7, and the single-precision 0.1 a little above 0.1
+    n_trim = math.ceil(float(beta) * n_agents - 1e-7 * max(1, n_agents))
     n_trim = max(n_trim, int(beta > 0))
     check_quorum(n_agents, n_trim)
     return n_trim

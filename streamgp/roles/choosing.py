@@ -97,12 +97,15 @@ class Choosing:
             return None
         rows = np.array([self._pairs[t] for t in known])
         truth = np.array([self._truths[t] for t in known])
-        return ChoiceConstants.from_record(
-            local_error=rows[:, 0] - truth,
-            local_variance=rows[:, 1],
-            cloud_error=rows[:, 2] - truth,
-            cloud_variance=rows[:, 3],
-        )
+        try:
+            return ChoiceConstants.from_record(
+                local_error=rows[:, 0] - truth,
+                local_variance=rows[:, 1],
+                cloud_error=rows[:, 2] - truth,
+                cloud_variance=rows[:, 3],
+            )
+        except ValueError:  # a cloud whose every answer is such as none could give has earned no choice
+            return None
 
     def state(self) -> dict[str, Any]:
         """Plain values."""

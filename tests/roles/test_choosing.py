@@ -83,3 +83,12 @@ def test_the_choice_goes_by_what_was_known_then_in_whatever_order_it_came() -> N
     twin.restore(one.state())
     assert twin.pick(local, cloud, time_ms=50)[1] == "eq9"
     assert twin.state() == one.state()
+
+
+def test_a_cloud_that_gave_no_answer_worth_the_name_leaves_the_station_its_rule() -> None:
+    choosing = Choosing("eq9")
+    for t in range(2 * LEAST):
+        choosing.learned(t, 0.5)
+        choosing.concluded(t, belief(0.4, 1.0), belief(0.5, 0.0))
+    mask, said = choosing.pick(belief(0.0, 1.0), belief(0.0, 0.5), time_ms=2 * LEAST)
+    assert (mask.tolist(), said) == ([True], "eq8")

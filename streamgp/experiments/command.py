@@ -82,7 +82,13 @@ def _command(group: str) -> click.Command:
     )
     @click.argument("chosen", metavar="STUDY", type=_StudyName(group))
     @click.option("--quick", is_flag=True, help="Fewer repetitions.")
-    @click.option("--part", "parts", multiple=True, metavar="NAME", help="This part of the study alone; repeatable.")
+    @click.option(
+        "--part",
+        "parts",
+        multiple=True,
+        metavar="NAME",
+        help="This part of the study alone; repeatable.  [default: the whole study]",
+    )
     @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of everything random.")
     @click.option(
         "--out",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, final
@@ -10,19 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Self
 
-from streamgp.fusion.asked import Asked, Correction, Influence, is_usable, unchanged
+from streamgp.fusion.asked import (
+    Asked,
+    Correction,
+    Influence,
+    check_time,
+    check_told,
+    is_usable,
+    known_places,
+    unchanged,
+)
+from streamgp.fusion.influences import dropped, influences
 from streamgp.fusion.innovations import NEVER, VALUE, InnovationStore
 from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.fusion.surroundings import Standing, regressors
 from streamgp.fusion.table import Table
 from streamgp.fusion.targets import FIRST_SOURCE, Targets
+from streamgp.fusion.waiting import Told, Waiting
 from streamgp.gp.gaussian import Array
 
 Mask = NDArray[np.bool_]
 
 _SAME_HORIZON = 1.02  # clocks jitter; two and three steps ahead are two horizons
 _MAX_HORIZONS = 16  # a station that asks for ever new horizons must not fill the memory
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 @final
@@ -30,7 +42,7 @@ class NetworkLayer:
     """For each station and horizon the mean and variance of its next error, given everybody's last ones.
 
     The contract: an innovation stamped t may be used by every correction at t or later, never before, in whatever order
-    the calls come; the layer learns from a station's innovation the moment it is observed. The caller
+    the calls come; one that is observed before event time has come to t waits until then. The caller
     holds a step until all queries of its event time have come or a deadline has passed, then calls :meth:`step`,
     or :meth:`observe` for each and then :meth:`correct` for each. What is late is integrated out of the
     corrections made meanwhile, and serves the later ones. Stations first seen in one call of :meth:`step` are
@@ -58,29 +70,73 @@ class NetworkLayer:
         *,
         coordinates: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
+        if settings is not None and not isinstance(settings, NetworkSettings):
+            raise TypeError(f"settings must be NetworkSettings, got {type(settings).__name__}")
         self.settings = settings or NetworkSettings()
-        self.coordinates = dict(coordinates or {})
+        self.coordinates = known_places(coordinates or {})
         self.stations: list[str] = []
         self.refused = 0
         self._row: dict[str, int] = {}
+        self._now_ms = int(NEVER)
+        self._waiting = Waiting()
         self._store = InnovationStore()
         self._told = Table({"place": np.full(2, np.nan), "last": np.nan, "last_ms": NEVER})
         self._targets: dict[int, Targets] = {}
 
     def step(self, time_ms: int, asked: Sequence[Asked]) -> list[Correction]:
-        """Learn from the innovations of one event time, then answer its queries; the order of ``asked`` is kept."""
+        """Learn from the innovations of one event time, then answer its queries; the order of ``asked`` is kept.
+
+        Raises
+        ------
+        TypeError
+            If the time is no integer.
+        ValueError
+            If it lies beyond 2^56 ms.
+        """
+        self.advance(time_ms)
         self._join(a.station for a in asked)
         for horizon, group in self._by_horizon(time_ms, asked).items():
-            self._observe(time_ms, [(a.station, a.innovation) for a in group], horizon)
+            told = [(a.station, a.innovation) for a in group]
+            self.refused += len(told) - len(_finite(told))
+            self._observe(time_ms, _finite(told), horizon)
         return self.answer(time_ms, asked)
 
-    def hear(self, time_ms: int, told: Sequence[tuple[str, float | None]], *, horizon_ms: int) -> None:
-        """Take in (station, innovation) pairs of one time and horizon; None: the last forecast had no truth."""
+    def hear(self, time_ms: int, told: Sequence[Told], *, horizon_ms: int) -> None:
+        """Take in (station, innovation) pairs of one time and horizon; None: the last forecast had no truth.
+
+        What is not finite is refused and counted; a horizon that is not positive is nobody's.
+
+        Raises
+        ------
+        TypeError
+            If a station is no string, an innovation no number, or a time no integer.
+        ValueError
+            If a time lies beyond 2^56 ms.
+        """
+        check_time(time_ms, name="time_ms")
+        check_time(horizon_ms, name="horizon_ms")
+        check_told(told)
+        usable = _finite(told)
+        self.refused += len(told) - len(usable)
+        if time_ms > self._now_ms:
+            self._waiting.put(int(time_ms), int(horizon_ms), usable)
+        else:
+            self._take_in(time_ms, usable, horizon_ms)
+
+    def advance(self, time_ms: int) -> None:
+        """Event time has come to ``time_ms``: take in what waited for it; :meth:`step` and :meth:`answer` do so."""
+        check_time(time_ms, name="time_ms")
+        for at_ms, horizon_ms, told in self._waiting.due(time_ms):
+            self._take_in(at_ms, told, horizon_ms)
+        self._now_ms = max(self._now_ms, int(time_ms))
+
+    def _take_in(self, time_ms: int, told: Sequence[Told], horizon_ms: int) -> None:
         self._join(station for station, _ in told)
         self._observe(time_ms, sorted(told, key=lambda pair: pair[0]), self._bucket(horizon_ms))
 
     def answer(self, time_ms: int, asked: Sequence[Asked]) -> list[Correction]:
         """Correct forecasts with all that is known at ``time_ms``; their innovations are not looked at."""
+        self.advance(time_ms)
         self._join(a.station for a in asked)
         answers: dict[int, Correction] = {}
         for horizon, group in self._by_horizon(time_ms, asked).items():
@@ -135,12 +191,11 @@ class NetworkLayer:
             groups.setdefault(self._bucket(a.target_ms - time_ms), []).append(a)
         return groups
 
-    def _observe(self, time_ms: int, told: Sequence[tuple[str, float | None]], horizon: int | None) -> None:
+    def _observe(self, time_ms: int, told: Sequence[Told], horizon: int | None) -> None:
         if horizon is None:
             return
         targets, clip = self._targets[horizon], self.settings.clip
-        usable = [(self._row[station], e) for station, e in told if e is not None and np.isfinite(e)]
-        self.refused += sum(e is not None for _, e in told) - len(usable)
+        usable = [(self._row[station], e) for station, e in told if e is not None]
         for wave in _waves([row for row, _ in usable]):
             rows = np.array([usable[i][0] for i in wave], dtype=np.intp)
             e = np.clip(np.array([usable[i][1] for i in wave], dtype=np.float64), -clip, clip)
@@ -211,7 +266,8 @@ class NetworkLayer:
         mean = column(a.mean for a in group)
         with np.errstate(divide="ignore", invalid="ignore"):
             level = (mean - column(a.level for a in group)) / column(a.spread for a in group)
-        fresh = self._told["last_ms"][rows] > time_ms - horizon
+        stamped = self._told["last_ms"][rows]
+        fresh = (stamped > time_ms - horizon) & (stamped <= time_ms)
         return Standing(
             mean=mean,
             sd=np.sqrt(column(a.variance for a in group) + column(a.noise_variance for a in group)),
@@ -225,40 +281,11 @@ class NetworkLayer:
         horizon = self._known(horizon_ms)
         if horizon is None:
             return []
-        targets, names = self._targets[horizon], self.stations
-        rows = np.arange(len(names))
-        weight = targets.source_weights(rows)
-        score = targets.harm.score(rows)
-        found = []
-        for row in rows.tolist():
-            correlation = targets.screening.correlation(row)
-            for slot, source in enumerate(targets.screening.sources[row].tolist()):
-                if source < 0:
-                    continue
-                place = targets.screening.table["places"][row, slot]
-                found.append(
-                    Influence(
-                        station=names[row],
-                        source=names[source],
-                        horizon_ms=horizon,
-                        weight=float(weight[row, slot]),
-                        correlation=float(correlation[place]),
-                        harm=float(score[row, slot]),
-                        dropped=bool(targets.harm.dropped[row, slot]),
-                    )
-                )
-        return found
+        return influences(self._targets[horizon], self.stations, horizon_ms=horizon)
 
     def dropped(self) -> dict[str, list[str]]:
         """Source to the stations that hear it no more at some horizon, because it had made things worse lately."""
-        pairs: set[tuple[int, int]] = set()
-        for targets in self._targets.values():
-            rows, slots = np.nonzero(targets.harm.dropped)
-            pairs |= set(zip(targets.screening.sources[rows, slots].tolist(), rows.tolist(), strict=True))
-        found: dict[str, list[str]] = {}
-        for source, row in sorted((self.stations[s], self.stations[r]) for s, r in pairs if s >= 0):
-            found.setdefault(source, []).append(row)
-        return found
+        return dropped(self._targets.values(), self.stations)
 
     def state(self) -> dict[str, Any]:
         """All that a twin needs to go on from here: numbers, strings, lists, dicts and arrays."""
@@ -268,6 +295,8 @@ class NetworkLayer:
             "coordinates": {name: list(at) for name, at in self.coordinates.items()},
             "stations": list(self.stations),
             "refused": self.refused,
+            "now_ms": self._now_ms,
+            "waiting": self._waiting.state(),
             "store": self._store.state(),
             "told": self._told.state(),
             "targets": {str(h): t.state() for h, t in self._targets.items()},
@@ -282,13 +311,22 @@ class NetworkLayer:
         ValueError
             If the state is of another version, or damaged.
         """
-        if state.get("version") != STATE_VERSION:
-            raise ValueError(f"a network state of version {state.get('version')!r} cannot be read")
+        if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
+            found = state.get("version") if isinstance(state, dict) else state
+            raise ValueError(f"a network state of version {found!r} cannot be read")
+        try:
+            return cls._restored(state)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+            raise ValueError(f"the network state is damaged ({type(error).__name__}: {error})") from error
+
+    @classmethod
+    def _restored(cls, state: dict[str, Any]) -> Self:
         settings: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in state["settings"].items()}
-        coordinates = {name: (float(at[0]), float(at[1])) for name, at in state["coordinates"].items()}
-        layer = cls(NetworkSettings(**settings), coordinates=coordinates)
+        layer = cls(NetworkSettings(**settings), coordinates=state["coordinates"])
         layer.stations = list(state["stations"])
         layer.refused = int(state["refused"])
+        layer._now_ms = int(state["now_ms"])
+        layer._waiting.restore(state["waiting"])
         layer._row = {name: i for i, name in enumerate(layer.stations)}
         layer._store.restore(state["store"])
         layer._told.restore(state["told"])
@@ -296,7 +334,15 @@ class NetworkLayer:
             targets = Targets(settings=layer.settings)
             targets.restore(saved)
             layer._targets[int(horizon)] = targets
+        rows = {len(layer._row), layer._store.table.n, layer._told.n, *(t.table.n for t in layer._targets.values())}
+        if len(rows) > 1 or not isinstance(state["stations"], list):
+            raise ValueError(f"{len(layer.stations)} stations, but tables of {sorted(rows)} rows")
         return layer
+
+
+def _finite(told: Sequence[Told]) -> list[Told]:
+    """The pairs whose innovation is a number or None."""
+    return [pair for pair in told if pair[1] is None or math.isfinite(pair[1])]
 
 
 def _waves(rows: Sequence[int]) -> list[list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from streamgp.errors import SettingsError
@@ -24,6 +25,8 @@ class NetworkSettings:
         Discounts of past success: among the models, between with and without the network, and of each source.
     handicap
         Squared standardised error that a correction must save before it is used.
+    budget
+        Of the squared error of a station's local forecasts, the share that corrections may add to it since the start.
     harm_threshold
         A source is dropped once it has made things worse by this many standard errors.
     warm_up
@@ -52,7 +55,8 @@ class NetworkSettings:
     mixture_memory: float = 0.998
     hedge_memory: float = 0.9995
     harm_memory: float = 0.98
-    handicap: float = 10.0
+    handicap: float = 5.0
+    budget: float = 0.015
     harm_threshold: float = 2.5
     warm_up: int = 20
     refresh: int = 10
@@ -61,15 +65,24 @@ class NetworkSettings:
     volatility_memory: float = 0.9995
 
     def __post_init__(self) -> None:
+        for name in ("n_sources", "n_candidates", "warm_up", "refresh", "review"):
+            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int):
+                raise SettingsError(f"{name} must be an integer, got {getattr(self, name)!r}")
+        for name in ("forgetting", "ridge"):
+            if not isinstance(getattr(self, name), tuple) or not getattr(self, name):
+                raise SettingsError(f"{name} must be a tuple of at least one number, got {getattr(self, name)!r}")
         if not 0 <= self.n_sources <= self.n_candidates:
             raise SettingsError("n_sources must be between 0 and n_candidates")
         for name in ("clip", "harm_threshold", "volatility_ridge"):
-            if not getattr(self, name) > 0.0:
-                raise SettingsError(f"{name} must be positive")
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} must be positive and finite")
         memories = (self.mixture_memory, self.hedge_memory, self.harm_memory, self.volatility_memory)
-        if not self.forgetting or not all(0.0 < m <= 1.0 for m in (*self.forgetting, *memories)):
+        if not all(0.0 < m <= 1.0 for m in (*self.forgetting, *memories)):
             raise SettingsError("every forgetting factor and memory must lie in (0, 1]")
-        if not self.ridge or not all(r > 0.0 for r in self.ridge):
+        if not all(0.0 < r < math.inf for r in self.ridge):
             raise SettingsError("ridge must hold positive numbers")
-        if min(self.refresh, self.review) < 1 or self.warm_up < 0 or self.handicap < 0.0:
-            raise SettingsError("refresh and review must be at least 1, warm_up and handicap not negative")
+        for name in ("handicap", "budget"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} must be finite and not negative")
+        if min(self.refresh, self.review) < 1 or self.warm_up < 0:
+            raise SettingsError("refresh and review must be at least 1, warm_up not negative")

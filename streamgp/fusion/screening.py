@@ -84,7 +84,7 @@ class Screening:
         n = len(coordinates)
         gaps = (self.candidates[:old] == NOBODY).any(axis=-1)
         half = self.candidates[:old, : max(1, self.n_candidates // 2)]
-        reach = np.max(_distance(coordinates[:old, None], coordinates[half]), axis=-1)
+        reach = np.max(_distance(coordinates[:old, None], coordinates[half]), axis=-1, initial=0.0)
         nearer = (_distance(coordinates[:old, None], coordinates[None, old:]) < reach[:, None]).any(axis=-1)
         placed = np.isfinite(coordinates[:old]).all(axis=-1)
         return [*np.flatnonzero(gaps | (placed & nearer)).tolist(), *range(old, n)]

@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.fusion.budget import LossBudget
 from streamgp.fusion.harm import HarmWatch
 from streamgp.fusion.mixing import AdaHedge, softmax
 from streamgp.fusion.network_settings import NetworkSettings
@@ -45,7 +46,8 @@ class Targets:
 
     A row holds S = 2 F R ridge regressions, half of them with the sources and half without, mixed by their
     discounted likelihood; AdaHedge chooses among the local forecast as it is, the regressions on the station's own
-    errors, the whole mixture, and the mixture without the sources that :class:`HarmWatch` has dropped.
+    errors, the whole mixture, and the mixture without the sources that :class:`HarmWatch` has dropped. How far the
+    choice may depart from the local forecast is up to :class:`LossBudget`.
     """
 
     def __init__(self, settings: NetworkSettings) -> None:
@@ -65,6 +67,7 @@ class Targets:
             refresh=s.refresh,
         )
         self.hedge = AdaHedge(N_CHOICES, memory=s.hedge_memory, handicap=(0.0, *[s.handicap] * (N_CHOICES - 1)))
+        self.budget = LossBudget(share=s.budget)
         self.harm = HarmWatch(k, memory=s.harm_memory, threshold=s.harm_threshold)
         self.screening = Screening(n_candidates=s.n_candidates, n_sources=k, forgetting=max(s.forgetting))
         S = 2 * self.regression.n_settings
@@ -78,7 +81,16 @@ class Targets:
 
     def grow(self, n: int, *, coordinates: Array) -> None:
         """Let stations up to n join."""
-        for part in (self.regression, self.own, self.volatility, self.hedge, self.harm, self.pending, self.table):
+        for part in (
+            self.regression,
+            self.own,
+            self.volatility,
+            self.hedge,
+            self.budget,
+            self.harm,
+            self.pending,
+            self.table,
+        ):
             part.grow(n)
         self.screening.grow(n, coordinates=coordinates)
 
@@ -99,7 +111,7 @@ class Targets:
         choices = np.clip(np.stack([np.zeros(len(rows)), own, network, careful], axis=-1), -s.clip, s.clip)
         warm = self.table["count"][rows] >= s.warm_up
         weights = np.where(warm[:, None], self.hedge.weights(rows, awake), np.eye(N_CHOICES)[0])
-        shift = np.sum(weights * choices, axis=-1)
+        shift = self.budget.limit(rows, sd, np.sum(weights * choices, axis=-1))
         level = self.volatility.predict(rows, given.x)
         within = level * (1.0 + np.sum(mixture * spreads, axis=-1)) + unheard + missed
         base = within + np.sum(mixture * (means - network[:, None]) ** 2, axis=-1)
@@ -158,6 +170,7 @@ class Targets:
         self.regression.learn(hit, was["z"], e, robust / level)
         self.own.learn(hit, was["z"][:, :N_OWN], e, robust / level)
         self._learn_mixture(hit, e, was)
+        self.budget.learn(hit, was["sd"][:, 0], e, was["shift"][:, 0])
         self.hedge.update(hit, (e[:, None] - was["choices"]) ** 2, was["awake"] > 0.5)
         gap = (e - network)[:, None]
         added = (gap**2 - (gap + was["moved"]) ** 2) / level[:, None]
@@ -205,5 +218,5 @@ class Targets:
             part.restore(state[name])
 
     def _parts(self) -> dict[str, Any]:
-        names = ("regression", "own", "volatility", "hedge", "harm", "screening", "pending")
+        names = ("regression", "own", "volatility", "hedge", "budget", "harm", "screening", "pending")
         return {**{name: getattr(self, name) for name in names}, "rows": self.table}

@@ -66,6 +66,7 @@ class Foretelling:
             known = [(station, error if there else None) for _, _, station, there, error in errors]
             admitted = self._admitted({station for station, _ in known})
             self.layer.hear(at_ms, [pair for pair in known if pair[0] in admitted], horizon_ms=lead_ms)
+            self.layer.advance(at_ms)
 
     def _admitted(self, stations: set[str]) -> set[str]:
         """Those that are known, and as many new ones as there is room for: names are cheap, and memory is not."""

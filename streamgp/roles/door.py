@@ -199,9 +199,14 @@ class Door:
         why = known.arrivals.judge(time_ms, now_ms=now_ms, rules=self._arrival_rules)
         if why is not None:
             return Refused(why, "time_ms", f"by {_span(known.arrivals.lag_ms(time_ms))}" if why == LATE else "")
-        believed = self._judge(cleaned, known)
-        if isinstance(believed, Refused):
-            return believed
+        believed: Y | Refused = cleaned
+        if type(cleaned) is float:
+            if (why := known.levels[0].judge(cleaned, self._level_rules)) is not None:
+                return Refused(why, "y", f"{cleaned:g}")
+        else:
+            believed = self._judge(cleaned, known)
+            if isinstance(believed, Refused):
+                return believed
         if believed is y and inputs is x and unit is msgspec.UNSET:
             return Accepted(obs)
         if known.unit is None and unit is not msgspec.UNSET:
@@ -211,11 +216,8 @@ class Door:
         return Accepted(msgspec.structs.replace(obs, x=inputs, y=believed, unit=known.unit or msgspec.UNSET))
 
     def _judge(self, y: Y, known: _Station) -> Y | Refused:
-        """What of y is the same sensor as before."""
+        """What of several outputs is the same sensor as before."""
         rules, levels = self._level_rules, known.levels
-        if type(y) is float:
-            why = levels[0].judge(y, rules)
-            return y if why is None else Refused(why, "y", f"{y:g}")
         assert isinstance(y, tuple)
         reasons = [None if value is None else level.judge(value, rules) for value, level in zip(y, levels, strict=True)]
         if not any(reasons):

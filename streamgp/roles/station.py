@@ -335,7 +335,6 @@ class AgentRole:
         return True
 
     def _learn(self, observation: Observation, tries: int, now_s: float) -> None:
-        origin = self._origin[observation.time_ms]
         try:
             self.agent.learn(observation)
         except Exception as error:  # whatever a model raises, one record must not stop the station
@@ -344,8 +343,7 @@ class AgentRole:
                 self.counts["learning retried"] += 1
                 return
             log.warning("%s: not learned, %s: %s", self.agent.station, observation.time_ms, error)
-            self._refuse(origin, f"not learned: {error}", "y")
-            del self._origin[observation.time_ms]
+            self._refuse(self._origin.pop(observation.time_ms), f"not learned: {error}", "y")
             return
         del self._origin[observation.time_ms]
         self.counts["learned"] += 1

@@ -23,6 +23,7 @@ from streamgp.roles.plain import (
     records_out,
     restoring,
 )
+from streamgp.roles.promises import Promises
 from streamgp.roles.settings import Settings
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import dead_letter, kind_of
@@ -42,17 +43,11 @@ log = logging.getLogger("streamgp.agent")
 
 #: delays before an observation that the model could not learn is tried again; then it is a dead letter
 RETRY_S = (0.2, 0.4, 0.8)
-#: observations that one drain learned: so many are a backlog, and the others hear so often how far it is worked off
-BACKLOG, PROMISE_EVERY_S = 100, 0.1
-#: questions that one promise names at most, before it is given all the same
-MOST_CLAIMED = 256
 #: observations and queries held back, beyond which no more observations are read
 HELD = 4096
-#: how long an input must be empty before the station says that it is idle
-IDLE_AFTER_S = 0.2
 #: kinds of event that are counted apart
 MOST_KINDS = 200
-VERSION = 1
+VERSION = 2
 
 
 @final
@@ -80,10 +75,7 @@ class AgentRole:
         )
         self._origin: dict[int, Message] = {}
         self._next: dict[Partition, int] = {}
-        self._asked: list[str] = []
-        self._told: tuple[int | None, str] | None = None
-        self._told_at_s: float | None = None
-        self._backlog = False
+        self._promises = Promises(agent.station)
         self._budget = Budget()
         self._suffixes: dict[str, str] = {}
         self._open: OrderedDict[str, float] = OrderedDict()
@@ -100,7 +92,7 @@ class AgentRole:
 
     def start(self, now_s: float) -> list[Outgoing]:
         self._merge.start(now_s, last_ms=self.agent.last_ms)
-        self._promise(None, "busy")
+        self._tell(self._promises.promise(None, "busy"))
         return self._take()
 
     def feed(self, messages: list[Message], now_s: float) -> None:
@@ -124,11 +116,12 @@ class AgentRole:
         else:
             self._more = True
             self._budget.spent(now_s)
-        self._backlog = self._more or self.counts["learned"] - learned >= BACKLOG
+        self._promises.worked(self.counts["learned"] - learned, more=self._more)
         if self._liar is not None:
             self._lie(self._liar.due(now_s))
         self._conclude_overdue(now_s)
-        self._promise_progress(now_s)
+        head_ms, last_ms = self._merge.head_ms, self.agent.last_ms
+        self._tell(self._promises.due(now_s, head_ms=head_ms, last_ms=last_ms, empty_since_s=self._empty_since_s))
         return self._take()
 
     def wake_s(self, now_s: float) -> float | None:
@@ -142,11 +135,9 @@ class AgentRole:
             times.append(lie)
         if self._open:
             times.append(max(0.0, next(iter(self._open.values())) + self._settings.agent.forecast_wait_s - now_s))
-        if self._backlog:
-            times.append(max(0.0, self._due_s() - now_s))
-        untold = self._told is None or self._told[1] == "busy"
-        if untold and self._merge.head_ms is None and self._empty_since_s is not None:
-            times.append(max(0.0, self._empty_since_s + IDLE_AFTER_S - now_s))
+        empty_since_s = self._empty_since_s if self._merge.head_ms is None else None
+        if (word := self._promises.wake_s(now_s, empty_since_s=empty_since_s)) is not None:
+            times.append(word)
         return min(times) if times else None
 
     def full(self) -> frozenset[str]:
@@ -160,7 +151,7 @@ class AgentRole:
         return offsets
 
     def stop(self, now_s: float) -> list[Outgoing]:
-        self._promise(self.agent.last_ms, "gone")
+        self._tell(self._promises.promise(self.agent.last_ms, "gone"))
         return self._take()
 
     def vitals(self) -> dict[str, float]:
@@ -184,8 +175,7 @@ class AgentRole:
             "merge": self._merge.state(),
             "origin": [[time_ms, message_out(message)] for time_ms, message in self._origin.items()],
             "next": offsets_out(self._next),
-            "asked": list(self._asked),
-            "told": None if self._told is None else list(self._told),
+            **self._promises.state(),
             "open": [[query_id, asked_s] for query_id, asked_s in self._open.items()],
             "answered": list(self._answered),
             "early": records_out(self._early.values()),
@@ -193,7 +183,7 @@ class AgentRole:
             if self._retry is None
             else [records_out([self._retry[0]])[0], self._retry[1], self._retry[2]],
             "flow": [self._empty_since_s, self._more, self._refused],
-            "pace": [self._told_at_s, self._backlog, *self._budget.state()],
+            "budget": self._budget.state(),
             "counts": dict(self.counts),
             "followed": None if self._followed is None else list(self._followed),
         }
@@ -212,8 +202,8 @@ class AgentRole:
             self._merge.restore(state["merge"])
             self._origin = {time_ms: message_in(fields) for time_ms, fields in state["origin"]}
             self._next = offsets_in(state["next"])
-            self._asked = list(state["asked"])
-            self._told = None if state["told"] is None else (state["told"][0], state["told"][1])
+            self._promises.restore(state)
+            self._budget = Budget.from_state(state["budget"])
             self._open = OrderedDict((query_id, asked_s) for query_id, asked_s in state["open"])
             self._answered = OrderedDict.fromkeys(state["answered"])
             self._early = OrderedDict((f.query_id, f) for f in records_in(state["early"], Forecast))
@@ -222,11 +212,8 @@ class AgentRole:
                 value, tries, at_s = state["retry"]
                 self._retry = (records_in([value], Observation)[0], tries, at_s)
             self._empty_since_s, self._more, self._refused = state["flow"]
-            if (pace := state.get("pace")) is not None:  # a snapshot of an earlier release has none
-                self._told_at_s, self._backlog = pace[:2]
-                self._budget = Budget.from_state(pace[2:])
             self.counts = Counter(state["counts"])
-            followed = state.get("followed")  # a snapshot of an earlier release has none
+            followed = state["followed"]
             self._followed = None if followed is None else (followed[0], followed[1], followed[2])
 
     @property
@@ -352,7 +339,7 @@ class AgentRole:
             return
         for query in queries:
             self._write("queries", query.id, query)
-            self._asked.append(query.id)
+            self._promises.asked(query.id)
         self._answer(queries, now_s)
         self._open.update((q.id, now_s) for q in queries if self.agent.remembers(q.id))
         for query in queries:
@@ -395,34 +382,9 @@ class AgentRole:
 
     # -- telling
 
-    def _promise_progress(self, now_s: float) -> None:
-        if now_s < self._due_s() and len(self._asked) < MOST_CLAIMED:
-            return
-        self._told_at_s = now_s
-        head, last, told = self._merge.head_ms, self.agent.last_ms, self._told and self._told[0]
-        if head is not None:
-            self._promise(head, "busy")
-        elif last is not None and (told is None or told < last):
-            self._promise(last + 1, "busy")  # learned as soon as it was read: the others wait for this word
-        elif self._empty_since_s is not None and now_s - self._empty_since_s >= IDLE_AFTER_S:
-            self._promise(None if last is None else last + 1, "idle")
-
-    def _due_s(self) -> float:
-        """When the next promise may be given: each is a request to the broker, and a backlog would make many."""
-        return self._told_at_s + PROMISE_EVERY_S if self._backlog and self._told_at_s is not None else 0.0
-
-    def _promise(self, time_ms: int | None, state: str) -> None:
-        if self._told == (time_ms, state):
-            return
-        self._told = (time_ms, state)
-        progress = Progress(
-            station=self.agent.station,
-            time_ms=time_ms,
-            queries=tuple(self._asked),
-            state=state,  # type: ignore[arg-type]  # one of the three literals by construction
-        )
-        self._asked.clear()
-        self._write("progress", self.agent.station, progress)
+    def _tell(self, word: Progress | None) -> None:
+        if word is not None:
+            self._write("progress", self.agent.station, word)
 
     def _publish(self, forecast: StationForecast | None) -> None:
         if forecast is not None:

@@ -14,8 +14,9 @@ from streamgp.models.features import FeatureSettings
 from streamgp.models.station import StationModel
 from streamgp.roles.agent import Agent
 from streamgp.roles.door import Door
+from streamgp.roles.promises import IDLE_AFTER_S, PROMISE_EVERY_S
 from streamgp.roles.settings import AgentSettings, ModelSettings, Settings
-from streamgp.roles.station import IDLE_AFTER_S, PROMISE_EVERY_S, AgentRole
+from streamgp.roles.station import AgentRole
 from streamgp.roles.wiring import agent_role
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import read_dead_letter

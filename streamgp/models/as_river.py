@@ -25,7 +25,13 @@ class AsRiver(base.MiniBatchRegressor):
     Parameters
     ----------
     estimator
-        It is cloned, never fitted itself; None is ``NearestNeighborGP()``.
+        It is cloned, never fitted itself; None is ``NearestNeighborGP()``. ``CPoERegressor`` is another that learns
+        row by row.
+
+    Raises
+    ------
+    TypeError
+        If the estimator cannot learn row by row, as ``HierarchicalGP``, which learns whole clients.
 
     Examples
     --------
@@ -41,6 +47,11 @@ class AsRiver(base.MiniBatchRegressor):
     """
 
     def __init__(self, estimator: Any = None) -> None:
+        streams = not isinstance(estimator, type) and all(hasattr(estimator, name) for name in ("learn_rows", "belief"))
+        if estimator is not None and not streams:
+            raise TypeError(
+                f"{estimator!r} does not learn row by row: AsRiver takes a NearestNeighborGP or a CPoERegressor"
+            )
         self.estimator = estimator
         self._model: EstimatorModel | None = None
         self._means: dict[str, stats.Mean] = {}

@@ -12,13 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 from typing_extensions import Self
 
+from streamgp.errors import SettingsError
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Layout, softplus
 from streamgp.gp.hierarchy.bound import FACTORS, Factors, solve_local, solve_shared
 from streamgp.gp.hierarchy.data import ClientData, client_data
 from streamgp.gp.hierarchy.layers import design
 from streamgp.gp.hierarchy.total import total_bound
-from streamgp.models.hgp.checked import checked_clients, checked_inputs, checked_outputs
+from streamgp.models.hgp.checked import (
+    check_among,
+    check_whole,
+    checked_clients,
+    checked_inputs,
+    checked_outputs,
+    seeded,
+)
 from streamgp.models.hgp.distances import Kind, component_distances, correlation_distances, operator_distances
 from streamgp.models.hgp.fit import Fit, Plan, fit_jointly
 from streamgp.models.hgp.posterior import (
@@ -50,7 +58,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     n_outputs
         Q, outputs a row.
     n_global, n_local
-        Inducing inputs of the global kernels, and of each client's residual.
+        Inducing inputs of the global kernels, and of each client's residual; no more than there are different rows.
     rank_global, rank_deviation, rank_local
         Latent processes a layer. With one output and ranks of one there are no loadings: the paper's scalar model.
     rounds
@@ -147,7 +155,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         ValueError
             If shapes disagree, an input is not finite, or no client has a row.
         """
-        layout = self._layout()
+        layout, rng = self._layout(), seeded(self.random_state)
         Xs, Ys = checked_clients(Xs, Ys, self.n_outputs)
         self.n_features_in_, self.n_clients_ = Xs[0].shape[1], len(Xs)
         self._units = units_of(Xs, Ys)
@@ -164,7 +172,6 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             most_global=max(GROWTH * self.n_global, GROWN_SHARED) if self.budget == "elbo" else 0,
             lengthscale=self._known_lengthscale(),
         )
-        rng = np.random.default_rng(self.random_state)
         with threadpool_limits(limits=1, user_api="blas"):
             if self.optimizer == "rounds":
                 found = self._in_rounds({str(i): data[i] for i in active}, plan, int(rng.integers(2**31)))
@@ -203,8 +210,10 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         Y is (n, Q), or (S, n, Q) for S batches at the same X, which then gives S answers for one factorisation.
         """
         check_is_fitted(self)
-        batches = np.asarray(Y, dtype=np.float64)
+        batches = np.asarray(Y)
         many = batches.ndim == 3
+        if not np.size(X) or not batches.size:
+            raise ValueError(f"nothing to classify: X has shape {np.shape(X)}, Y {batches.shape}")
         scores = [
             [self.log_evidence(client, X, batch) for client in range(self.n_clients_)]
             for batch in (batches if many else [batches])
@@ -244,35 +253,30 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """The given lengthscale (d,) in working units."""
         if self.lengthscale is None:
             return None
-        given = np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (self.n_features_in_,))
+        try:
+            given = np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (self.n_features_in_,))
+        except (TypeError, ValueError) as error:
+            raise SettingsError(
+                f"lengthscale must be a number, or {self.n_features_in_}, one a column, got {self.lengthscale!r}"
+            ) from error
         if not (np.isfinite(given).all() and (given > 0.0).all()):
-            raise ValueError(f"lengthscale must be positive, got {self.lengthscale!r}")
+            raise SettingsError(f"lengthscale must be positive, got {self.lengthscale!r}")
         return np.asarray(given * (10.0 / self._units.span))
 
     def _layout(self) -> Layout:
         """The layers that the parameters ask for."""
-        unknown = set(self._components) - set(LAYERS)
-        if unknown or not self._components:
-            raise ValueError(f"components must be some of {LAYERS}, got {tuple(self._components)}")
-        if self.factors not in FACTORS:
-            raise ValueError(f"factors must be one of {FACTORS}, got {self.factors!r}")
-        if self.optimizer not in ("lbfgs", "rounds"):
-            raise ValueError(f"optimizer must be lbfgs or rounds, got {self.optimizer!r}")
-        if self.budget not in ("elbo", "fixed"):
-            raise ValueError(f"budget must be elbo or fixed, got {self.budget!r}")
-        if self.noise not in ("shared", "client"):
-            raise ValueError(f"noise must be shared or client, got {self.noise!r}")
-        ranks = dict(zip(LAYERS, (self.rank_global, self.rank_deviation, self.rank_local), strict=True))
-        sizes = {"n_outputs": self.n_outputs, "n_global": self.n_global, "n_local": self.n_local}
-        for name, value in {
-            **sizes,
-            **ranks,
-            "n_starts": self.n_starts,
-            "rounds": self.rounds,
-            "max_iter": self.max_iter,
-        }.items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        named = self._components
+        if isinstance(named, str) or not isinstance(named, Sequence) or not named or set(named) - set(LAYERS):
+            raise SettingsError(f"components must be some of {LAYERS}, got {named!r}")
+        check_among(
+            factors=(self.factors, FACTORS),
+            optimizer=(self.optimizer, ("lbfgs", "rounds")),
+            budget=(self.budget, ("elbo", "fixed")),
+            noise=(self.noise, ("shared", "client")),
+        )
+        names = ("n_outputs", "n_global", "n_local", "n_starts", "rounds", "max_iter")
+        check_whole(**{name: getattr(self, name) for name in (*names, *(f"rank_{layer}" for layer in LAYERS))})
+        ranks = {layer: getattr(self, f"rank_{layer}") for layer in LAYERS}
         kept = [ranks[name] if name in self._components else 0 for name in LAYERS]
         return Layout(self.n_outputs, kept[0], kept[1], kept[2], own_noise=self.noise == "client")
 
@@ -306,9 +310,11 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     def _posterior(self, client: int) -> ClientPosterior:
         check_is_fitted(self)
-        if not 0 <= client < self.n_clients_:
-            raise ValueError(f"client must be 0 to {self.n_clients_ - 1}, got {client}")
+        if not isinstance(client, (int, np.integer)) or not 0 <= client < self.n_clients_:
+            raise ValueError(f"client must be 0 to {self.n_clients_ - 1}, got {client!r}")
         return self._posteriors[client]
 
     def _inputs(self, X: Array) -> Array:
-        return self._units.inputs(checked_inputs(X, self.n_features_in_))
+        rows = checked_inputs(X, self.n_features_in_)
+        # beyond every row: the covariance with them is zero there, and a square still a number
+        return np.clip(self._units.inputs(rows), -1e100, 1e100)

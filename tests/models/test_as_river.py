@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from river import checks, datasets, dummy, evaluate, metrics, preprocessing, stats
+from sklearn.linear_model import Ridge
 
-from streamgp import AsRiver, NearestNeighborGP
+from streamgp import AsRiver, HierarchicalGP, NearestNeighborGP
 
 MODEL = AsRiver(NearestNeighborGP(n_neighbors=8, optimizer=None))
 
@@ -85,6 +86,14 @@ def test_missing_features_stand_at_their_mean_and_new_ones_are_left_out() -> Non
         model.learn_one({"a": value, "b": value}, value)
     assert model.predict_one({"a": 1.0}) == model.predict_one({"a": 1.0, "b": 2.0, "new": 9.0})
     assert model.predict_one({"a": None, "b": math.nan}) == model.predict_one({"a": 2.0, "b": 2.0})
+
+
+@pytest.mark.parametrize("wrong", [HierarchicalGP(), Ridge(), 3, NearestNeighborGP, "nearest"])
+def test_an_estimator_that_does_not_learn_row_by_row_is_refused(wrong: object) -> None:
+    with pytest.raises(
+        TypeError, match="does not learn row by row: AsRiver takes a NearestNeighborGP or a CPoERegressor"
+    ):
+        AsRiver(wrong)
 
 
 def test_rivers_own_evaluation_runs() -> None:

@@ -200,16 +200,83 @@ def test_constant_and_repeated_rows_do_no_harm() -> None:
     ("change", "match"),
     [
         ({"components": ()}, "components"),
+        ({"components": None}, "components"),
+        ({"components": "global"}, "components must be some of .* got 'global'"),
         ({"components": ("global", "else")}, "components"),
         ({"factors": "none"}, "factors"),
-        ({"n_global": 0}, "n_global"),
         ({"budget": "much"}, "budget"),
         ({"n_outputs": 2}, "Y must be"),
+        ({"lengthscale": [1.0, 2.0]}, "lengthscale must be a number, or 1, one a column"),
+        ({"random_state": "x"}, "random_state"),
+        ({"random_state": -1}, "random_state"),
+        *[
+            ({name: value}, f"{name} must be a whole number of at least 1, got ")
+            for name in ("n_global", "n_local", "n_outputs", "rank_global", "rank_deviation", "rank_local")
+            for value in (0, 2.5, "8", None, True)
+        ],
+        *[({name: 1.5}, f"{name} must be a whole number") for name in ("rounds", "n_starts", "max_iter")],
     ],
 )
 def test_parameters_that_make_no_sense_are_named(change: dict, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         HierarchicalGP(**{**SMALL, **change}).fit(*waves())
+
+
+def test_no_layer_gets_more_inducing_inputs_than_there_are_different_rows() -> None:
+    """A budget far beyond the rows is their number: the fit takes no longer, and the answer is that of all rows."""
+    Xs, Ys = waves()
+    few = HierarchicalGP(**{**SMALL, "n_global": 75, "n_local": 30}, max_iter=10, random_state=0).fit(Xs, Ys)
+    many = HierarchicalGP(**{**SMALL, "n_global": 10_000, "n_local": 10_000}, max_iter=10, random_state=0).fit(Xs, Ys)
+    assert [len(p.shared["inducing"]) for p in many._posteriors] == [75] * 3
+    assert max(many.n_inducing_) <= 30
+    X = np.linspace(0.0, 10.0, 20)[:, None]
+    np.testing.assert_allclose(many.predict(1, X)[0], few.predict(1, X)[0], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        ([["a"], ["b"]], "client 1: X must be an array of numbers"),
+        ([["1"], ["2"]], "client 1: X must be an array of numbers"),
+        ([{"a": 1.0}, {"a": 2.0}], "client 1: X must be an array of numbers"),
+        (np.array([[1.0 + 1.0j], [2.0]]), "client 1: X must be an array of numbers"),
+        (np.array([["2020-01-01"], ["2020-01-02"]], dtype="datetime64[ms]"), "client 1: X must be an array of numbers"),
+        (None, "client 1: X must be"),
+        ([1.0, 2.0], r"client 1: X must be \(n, d\), got shape \(2,\)"),
+        ([[1.0, 2.0], [3.0, 4.0]], r"client 1: X has shape \(2, 2\), client 0 \(30, 1\)"),
+        ([[1.0], [1e200]], "client 1: X contains numbers beyond"),
+        ([[1.0], [np.inf]], "client 1: X holds a NaN or an infinity"),
+    ],
+)
+def test_records_of_a_wrong_kind_are_named_with_their_client(bad: object, match: str) -> None:
+    Xs, Ys = waves()
+    with pytest.raises(ValueError, match=match):
+        HierarchicalGP(**SMALL).fit([Xs[0], bad], [Ys[0], np.zeros((2, 1))])
+    if not isinstance(bad, np.ndarray):
+        with pytest.raises((TypeError, ValueError)):
+            HierarchicalGP(**SMALL).fit({"A": Xs[0]}, {"A": Ys[0]})
+
+
+def test_targets_of_a_wrong_kind_are_named_with_their_client() -> None:
+    Xs, Ys = waves()
+    for bad, match in ((Ys[1].astype(str), "Y must be an array of numbers"), (Ys[1] * 1e160, "Y contains numbers")):
+        with pytest.raises(ValueError, match=f"client 1: {match}"):
+            HierarchicalGP(**SMALL).fit(Xs[:2], [Ys[0], bad])
+
+
+def test_a_client_without_rows_may_be_an_empty_list(fitted: HierarchicalGP) -> None:
+    Xs, Ys = waves()
+    settings = {**SMALL, "max_iter": 10, "random_state": 0}
+    empty = HierarchicalGP(**settings).fit([*Xs, []], [*Ys, []])
+    shaped = HierarchicalGP(**settings).fit([*Xs, np.zeros((0, 1))], [*Ys, np.zeros((0, 1))])
+    unseen = HierarchicalGP(**settings).fit([*Xs, Xs[0]], [*Ys, Ys[0] * np.nan])
+    for other in (shaped, unseen):
+        np.testing.assert_array_equal(empty.predict(3, [[5.0]])[0], other.predict(3, [[5.0]])[0])
+    with pytest.raises(ValueError, match="nothing to classify"):
+        fitted.classify(np.zeros((0, 1)), np.zeros((0, 1)))
+    for client in ("0", 0.5, None):
+        with pytest.raises(ValueError, match="client must be 0 to 2"):
+            fitted.predict(client, [[5.0]])  # type: ignore[arg-type]  # what users do
 
 
 def test_rows_that_make_no_sense_are_named(fitted: HierarchicalGP) -> None:

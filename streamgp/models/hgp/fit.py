@@ -151,8 +151,13 @@ def grown_shared(X: Array, shared: Block, plan: Plan) -> dict[str, Array]:
 
 
 def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator) -> Fit:
-    """Random starts, the best of them to the end, then budgets that the bound says are too large or too small."""
+    """Random starts, the best of them to the end, then budgets that the bound says are too large or too small.
+
+    No layer gets more inducing inputs than there are different rows: those rows say all.
+    """
     everywhere = np.concatenate([x.X for x in data])
+    different = np.unique(everywhere, axis=0)
+    plan = replace(plan, n_global=min(plan.n_global, len(different)))
     trials = []
     known = plan.lengthscale
     reach = shared_reach(data, rng) if known is None else float(np.min(known))
@@ -167,6 +172,8 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
             noise=START_NOISE[k % len(START_NOISE)],
             reach=reach if rough and k % 2 == 0 else None,
         )
+        if len(different) == plan.n_global:
+            shared["inducing"] = different
         settles = rough and (known is not None or k % 2 == 0)
         if known is not None:
             shared["eta_lengthscale"] = softplus_inverse(np.tile(known, (plan.layout.n_kernels, 1)))
@@ -175,7 +182,7 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
             shared["eta_noise"] = softplus_inverse(np.array([START_NOISE[0]]))
             shared = grown_shared(everywhere, shared, plan)
             shared["eta_noise"] = softplus_inverse(np.array([SETTLE_NOISE]))
-        owns = [start_own(x.X, plan.layout, plan.n_local, rng, fixed=not plan.grows) for x in data]
+        owns = [_own(x.X, plan, rng) for x in data]
         owns = [grown(x, shared, own, plan) for x, own in zip(data, owns, strict=True)]
         if settles:
             held = replace(plan, hold=("inducing", "eta_lengthscale"))
@@ -191,6 +198,13 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
         value, blocks = reconsider_budgets(data, blocks, plan, value=value)
         history.append(value)
     return Fit(blocks[0], tuple(blocks[1:]), value, tuple(history))
+
+
+def _own(X: Array, plan: Plan, rng: np.random.Generator) -> dict[str, Array]:
+    """A client's own block at the start, with as many inducing inputs as its rows (n, d) can use."""
+    different = np.unique(X, axis=0)
+    block = start_own(X, plan.layout, min(plan.n_local, len(different)), rng, fixed=not plan.grows)
+    return {**block, "inducing": different} if len(different) <= plan.n_local else block
 
 
 def reconsider_budgets(

@@ -40,7 +40,7 @@ def units_of(Xs: Sequence[Array], Ys: Sequence[Array]) -> Units:
     span = np.where(high > low, high - low, 1.0)
     squares = np.concatenate([Y[np.isfinite(Y)] ** 2 for Y in Ys])
     scale = float(np.sqrt(squares.mean())) if len(squares) else 0.0
-    return Units(0.5 * (low + high), span, scale if scale > 0.0 else 1.0)
+    return Units(0.5 * (low + high), span, scale if scale >= 1e-100 else 1.0)  # smaller ones have no size in squares
 
 
 def spread_points(X: Array, m: int, rng: np.random.Generator) -> Array:

@@ -160,7 +160,7 @@ def test_under_attack_counts_the_honest_alone() -> None:
     made = climatology(network)
     said = innovations(network, made)
     clean = run_layer(network, made, said)
-    found = under_attack(network, made, clean, clean, liars=[4], burn_in=200)
+    found = under_attack(network, made, clean, clean.belief, liars=[4], burn_in=200)
     assert found["kept"] == pytest.approx(1.0)
     assert found["ratio"] < found["worst"]
     scored = scorable(network, [made.local], steps=1, burn_in=200)
@@ -192,11 +192,11 @@ def test_every_lie_is_told_by_those_who_were_drawn() -> None:
     made = climatology(network)
     e = innovations(network, made)
     clean = run_layer(network, made, e)
-    found = attacked(network, made, clean, seed=5, draws=1, progress=no_progress, burn_in=30)
+    found = attacked(network, made, clean.belief, seed=5, draws=1, progress=no_progress, burn_in=30)
     assert tuple(found) == LIES
     (liars,) = drawn(network, 1, seed=5)
     told = run_layer(network, made, lie("noise", e, liars, rng=np.random.default_rng([5, 0])))
-    expected = under_attack(network, made, told, clean, liars=liars, burn_in=30)
+    expected = under_attack(network, made, told, clean.belief, liars=liars, burn_in=30)
     assert {m: v for m, (v, _) in found["noise"].items() if m in expected} == pytest.approx(expected, nan_ok=True)
 
 
@@ -213,8 +213,9 @@ def test_each_network_is_a_part_that_can_be_run_alone(tmp_path: Path, monkeypatc
     """The parts' tables, one after the other, are the whole's; each has a figure and a matrix of its own."""
     assert tuple(STUDIES[0].parts) == (
         "wind", "pm10", "pm2.5", "temperature", "ozone", "solent",
+        "pm2.5-far", "temperature-far", "ozone-far", "solent-far",
     )  # fmt: skip
-    cases = {f"toy-{seed}": gain.Case(partial(toy, 5, 3 + seed, seed=seed), (1,), 1) for seed in (0, 1)}
+    cases = {f"toy-{seed}": gain.Case(partial(toy, 5, 3 + seed, seed=seed), draws=1, lied=5 - seed) for seed in (0, 1)}
     monkeypatch.setattr(gain, "CASES", cases)
     monkeypatch.setattr(gain, "forecasts", lambda network, horizons, **_: {h: climatology(network) for h in horizons})
 
@@ -230,7 +231,7 @@ def test_each_network_is_a_part_that_can_be_run_alone(tmp_path: Path, monkeypatc
     parts = [run(networks=(name,), name=f"gain-{name}") for name in cases]
     assert [row for part in parts for row in part.rows] == whole.rows
     assert [r.setting for r in whole.rows if r.metric == "kept"] == [
-        "toy, 1 step, 1 liar of 3, copy", "toy, 1 step, 1 liar of 4, copy",
+        "toy, 1 step, 1 liar of 3, copy", "toy, 1 step, first 4 steps, 1 liar of 4, copy",
     ]  # fmt: skip
     assert {p.name for p in tmp_path.iterdir()} == {
         f"{name}{end}" for name in ("gain", "gain-toy-0", "gain-toy-1") for end in (".png", "-influences.csv")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,20 +27,25 @@ _QUICK_STEPS = 2500
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A network of the study, the horizons it is forecast for, and how often who lies is drawn anew."""
+    """A network of the study, how many steps ahead, how many draws of who lies (0: nobody), over how many steps."""
 
     load: Callable[[], SensorNetwork]
-    horizons: tuple[int, ...]
-    draws: int
+    steps: int = 1
+    draws: int = 0
+    lied: int | None = None
 
 
 CASES = {
-    "wind": Case(data.irish_wind, (1,), 3),
-    "pm10": Case(data.german_pm10, (1,), 2),
-    "pm2.5": Case(lambda: data.beijing("PM2.5"), (1, 3), 1),
-    "temperature": Case(lambda: data.beijing("TEMP"), (1, 3), 1),
-    "ozone": Case(lambda: data.beijing("O3"), (1, 3), 1),
-    "solent": Case(data.solent, (1, 3), 4),
+    "wind": Case(data.irish_wind, draws=3),
+    "pm10": Case(data.german_pm10, draws=1),
+    "pm2.5": Case(partial(data.beijing, "PM2.5"), draws=1, lied=6000),
+    "temperature": Case(partial(data.beijing, "TEMP"), draws=1, lied=6000),
+    "ozone": Case(partial(data.beijing, "O3"), draws=1, lied=6000),
+    "solent": Case(data.solent, draws=2),
+    "pm2.5-far": Case(partial(data.beijing, "PM2.5"), steps=3),
+    "temperature-far": Case(partial(data.beijing, "TEMP"), steps=3),
+    "ozone-far": Case(partial(data.beijing, "O3"), steps=3),
+    "solent-far": Case(data.solent, steps=3),
 }
 
 
@@ -70,19 +76,12 @@ def run(
         network = case.load()
         if quick:
             network = network.until(_QUICK_STEPS)
-        horizons = case.horizons[:1] if quick else case.horizons
-        for steps, made in forecasts(network, horizons, seed=seed, progress=progress).items():
-            table, outcome = compare(network, made)
-            rows += table
-            outcomes[setting(network, steps)] = (network, outcome)
-            if steps == 1:
-                draws = 1 if quick else case.draws
-                lies = attacked(network, made, outcome, seed=seed, draws=draws, progress=progress)
-                rows += [
-                    Row(NAME, f"{setting(network, steps)}, {_liars(network)}, {kind}", "network", metric, *found)
-                    for kind, metrics in lies.items()
-                    for metric, found in metrics.items()
-                ]
+        made = forecasts(network, (case.steps,), seed=seed, progress=progress)[case.steps]
+        table, outcome = compare(network, made)
+        rows += table
+        outcomes[setting(network, case.steps)] = (network, outcome)
+        if case.draws:
+            rows += _lied(case, network, made, outcome, seed=seed, draws=1 if quick else case.draws, progress=progress)
     write_influences(out / f"{name}-influences.csv", outcomes)
     draw(out / f"{name}.png", rows, outcomes)
     return Report(rows, _notes())
@@ -100,9 +99,27 @@ def _notes() -> list[str]:
     ]
 
 
-def _liars(network: SensorNetwork) -> str:
-    n = n_liars(network)
-    return f"{n} liar{'s' if n > 1 else ''} of {len(network.stations)}"
+def _lied(
+    case: Case,
+    network: SensorNetwork,
+    made: Forecasts,
+    outcome: Outcome,
+    *,
+    seed: int,
+    draws: int,
+    progress: Progress,
+) -> list[Row]:
+    """The rows of the runs in which some lie, over the first ``case.lied`` steps."""
+    T, n = case.lied or len(network.y), n_liars(network)
+    short, clean = network.until(T), outcome.belief.until(T)
+    lies = attacked(short, made.until(T), clean, seed=seed, draws=draws, progress=progress)
+    who = f"{n} liar{'s' if n > 1 else ''} of {len(network.stations)}"
+    when = f", first {T} steps" if len(network.y) > T else ""
+    return [
+        Row(NAME, f"{setting(network, made.steps)}{when}, {who}, {kind}", "network", metric, *found)
+        for kind, metrics in lies.items()
+        for metric, found in metrics.items()
+    ]
 
 
 def setting(network: SensorNetwork, steps: int) -> str:

@@ -41,14 +41,14 @@ Scores = dict[str, tuple[float, float | None]]
 def attacked(
     network: SensorNetwork,
     made: Forecasts,
-    clean: Outcome,
+    clean: Belief,
     *,
     seed: int,
     draws: int,
     progress: Progress,
     burn_in: int = BURN_IN,
 ) -> dict[str, Scores]:
-    """What :func:`summary` says of the honest under each lie."""
+    """What :func:`summary` says of the honest under each lie; ``clean``: what the layer says while nobody lies."""
     e, found = innovations(network, made), {}
     sets = drawn(network, draws, seed=seed)
     for kind in progress(LIES, description=f"lies, {network.name}", total=len(LIES)):
@@ -74,7 +74,7 @@ def under_attack(
     network: SensorNetwork,
     made: Forecasts,
     outcome: Outcome,
-    clean: Outcome,
+    clean: Belief,
     *,
     liars: Sequence[int],
     burn_in: int = BURN_IN,
@@ -86,7 +86,7 @@ def under_attack(
     def scores(belief: Belief) -> dict[str, float]:
         return score(network, belief, scored, steps=made.steps, columns=honest)
 
-    local, ours, full = scores(made.local), scores(outcome.belief), scores(clean.belief)
+    local, ours, full = scores(made.local), scores(outcome.belief), scores(clean)
     gain = local["rmse"] - full["rmse"]
     told = outcome.dropped[np.ix_(honest, liars)].sum()
     return {

@@ -34,6 +34,10 @@ class Belief:
         """(T, N) variance of an observation."""
         return self.variance + self.noise_variance
 
+    def until(self, steps: int) -> Belief:
+        """Those of the first steps."""
+        return Belief(self.mean[:steps], self.variance[:steps], self.noise_variance[:steps])
+
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
@@ -47,6 +51,11 @@ class Forecasts:
     trimmed: Belief
     level: Array
     spread: Array
+
+    def until(self, steps: int) -> Forecasts:
+        """Those of the first steps."""
+        local, trimmed = self.local.until(steps), self.trimmed.until(steps)
+        return Forecasts(self.steps, local, trimmed, self.level[:steps], self.spread[:steps])
 
 
 def default_station(*, seed: int, warm_up: int = WARM_UP) -> StationModel:

@@ -89,14 +89,15 @@ def test_overhead_of_the_agent(broker: str, prefix: str) -> None:
     writer.flush(120.0)
     partition = partition_of("A", log.topics()[topic])
     log.close()
-    pairs = [(bare_rate(broker, topic, partition), agent_rate(broker, settings_of(prefix))) for _ in range(5)]
+    pairs = [(bare_rate(broker, topic, partition), agent_rate(broker, settings_of(prefix))) for _ in range(9)]
+    ratios = sorted(agent / bare for bare, agent in pairs)
     asking = agent_rate(broker, settings_of(prefix, 1))
-    bare, agent = (max(p[i] for p in pairs) for i in (0, 1))
+    bare, agent = (np.median([p[i] for p in pairs]) for i in (0, 1))
     print(
-        f"\nbare poll loop {bare:,.0f}/s, agent {agent:,.0f}/s ({agent / bare:.2f} x; best of five each, in turn); "
-        f"asking, answering and publishing as well {asking:,.0f}/s"
+        f"\nbare poll loop {bare:,.0f}/s, agent {agent:,.0f}/s, median ratio {ratios[4]:.2f} "
+        f"({ratios[0]:.2f} to {ratios[-1]:.2f}; nine pairs, in turn); asking, answering and publishing as well {asking:,.0f}/s"
     )
-    assert agent >= 0.5 * bare
+    assert ratios[4] >= 0.5
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 0.05])

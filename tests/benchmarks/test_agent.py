@@ -95,7 +95,7 @@ def test_overhead_of_the_agent(broker: str, prefix: str) -> None:
     bare, agent = (np.median([p[i] for p in pairs]) for i in (0, 1))
     print(
         f"\nbare poll loop {bare:,.0f}/s, agent {agent:,.0f}/s, median ratio {ratios[4]:.2f} "
-        f"({ratios[0]:.2f} to {ratios[-1]:.2f}; nine pairs, in turn); asking, answering and publishing as well {asking:,.0f}/s"
+        f"({ratios[0]:.2f} to {ratios[-1]:.2f}; nine pairs); asking, answering and publishing too {asking:,.0f}/s"
     )
     assert ratios[4] >= 0.5
 

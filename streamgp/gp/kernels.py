@@ -179,6 +179,8 @@ def compile_kernel(kernel: Any) -> CompiledKernel:
         return kernel
     if not isinstance(kernel, sk.Kernel):
         raise TypeError(f"kernel must be a scikit-learn kernel, got {type(kernel).__name__}")
+    if isinstance(kernel, sk.CompoundKernel):
+        raise TypeError("a CompoundKernel is several kernels side by side, not one: add or multiply them")
     source = clone(kernel)
     bounds = np.asarray(source.bounds, dtype=np.float64).reshape(-1, 2)
     return CompiledKernel(source, _build(source), bounds)

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.local import EstimatorModel
 from streamgp.models.nearest import NearestNeighborGP
+from streamgp.models.rows import LARGEST
 
 
 @final
@@ -70,7 +71,7 @@ class AsRiver(base.MiniBatchRegressor):
         TypeError
             If a value is no number.
         ValueError
-            If y is not finite.
+            If y is not finite, a number is beyond 1e100, or the first x has no feature; nothing has changed then.
         """
         self._learn([x], [_number(y, "y")])
 
@@ -87,26 +88,36 @@ class AsRiver(base.MiniBatchRegressor):
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Take in a frame X (n, d) and a series y (n,): the same as one by one, in their order."""
-        self._learn(X.to_dict("records"), [_number(v, "y") for v in y.tolist()])
+        if hasattr(y, "columns"):
+            raise TypeError("y must be a series, got a frame")
+        self._learn(_records(X), [_number(v, "y") for v in (y.tolist() if hasattr(y, "tolist") else y)])
 
     def predict_many(self, X: Any) -> Any:
         """The means at the rows of a frame, as a series with its index."""
         import pandas as pd  # comes with river; loaded by those who use frames
 
-        means = self._belief(X.to_dict("records")).mean if len(X) else np.zeros(0)
+        records = _records(X)
+        means = self._belief(records).mean if records else np.zeros(0)
         return pd.Series(means, index=X.index, dtype="float64")
 
     # -- rows
 
     def _learn(self, rows: list[Mapping[Any, Any]], targets: list[float]) -> None:
+        if len(rows) != len(targets):
+            raise ValueError(f"X has {len(rows)} rows, y {len(targets)}")
         if not rows:
             return
+        named = [_named(x) for x in rows]
         if not all(map(math.isfinite, targets)):
             raise ValueError("y must be finite")
+        for name, value in [*((k, v) for x in named for k, v in x.items()), *(("y", t) for t in targets)]:
+            if LARGEST < abs(value) < math.inf:  # an infinite feature is a missing one
+                raise ValueError(f"{name} is {value:g}: it must be at most {LARGEST:g}")
         if self._model is None:
-            self._means = {name: stats.Mean() for name in sorted(map(str, rows[0]))}
+            if not named[0]:
+                raise ValueError("the first observation has no feature")
+            self._means = {name: stats.Mean() for name in sorted(named[0])}
             self._model = EstimatorModel(_fresh(self.estimator))
-        named = [{str(k): _number(v, str(k)) for k, v in x.items()} for x in rows]
         Z = np.array([self._taken(x) for x in named])
         self._model.learn(Z, np.array(targets))
 
@@ -127,12 +138,27 @@ class AsRiver(base.MiniBatchRegressor):
             Z: Array = np.zeros((len(rows), max(1, len(rows[0]))))
             prior: Gaussian = _fresh(self.estimator).belief(Z)
             return prior
-        named = [{str(k): _number(v, str(k)) for k, v in x.items()} for x in rows]
+        named = [_named(x) for x in rows]
         return self._model.predict(np.array([self._row(x) for x in named]).reshape(len(rows), -1))
 
 
 def _fresh(estimator: Any) -> Any:
     return NearestNeighborGP() if estimator is None else clone(estimator)
+
+
+def _records(X: Any) -> list[Mapping[Any, Any]]:
+    """The rows of a frame."""
+    if not hasattr(X, "columns"):
+        raise TypeError(f"X must be a frame, got {type(X).__name__}")
+    records: list[Mapping[Any, Any]] = X.to_dict("records")
+    return records
+
+
+def _named(x: Mapping[Any, Any]) -> dict[str, float]:
+    """Feature -> number, NaN where it is missing."""
+    if not isinstance(x, Mapping):
+        raise TypeError(f"x must be a dict of features, got {type(x).__name__}")
+    return {str(k): _number(v, str(k)) for k, v in x.items()}
 
 
 def _number(value: Any, name: str) -> float:

@@ -16,6 +16,7 @@ from streamgp.models.contract import State
 from streamgp.models.cpoe.engine import Engine
 from streamgp.models.cpoe.options import Options
 from streamgp.models.cpoe.snapshot import engine_from_state, engine_state, fresh_state
+from streamgp.models.rows import refuse_masks
 
 
 @final
@@ -181,6 +182,7 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return X
 
     def _checked(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
+        refuse_masks(X, y)
         rows, targets = validate_data(
             self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
         )
@@ -216,6 +218,7 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
             raise ValueError("return_std and return_cov exclude each other")
         points = self._plain(X)
         if points is None:
+            refuse_masks(X)
             points = validate_data(self, X, reset=False, dtype=np.float64)
         engine = self.engine_
         noise = 0.0 if latent else engine.observation_noise

@@ -20,7 +20,7 @@ from streamgp.gp.kernels import CompiledKernel, check_width, compile_kernel
 from streamgp.models.contract import State
 from streamgp.models.neighbour_model import NeighbourModel
 from streamgp.models.places import Places
-from streamgp.models.rows import check_sizes, warn_of_float32, within_reach
+from streamgp.models.rows import check_sizes, refuse_masks, warn_of_float32, within_reach
 from streamgp.models.standing import StandingQueries
 from streamgp.models.tuning import Tuner
 
@@ -122,6 +122,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _checked(self, X: ArrayLike, y: ArrayLike, *, reset: bool) -> tuple[Array, Array]:
         warn_of_float32(X)
+        refuse_masks(X, y)
         with np.errstate(over="ignore", invalid="ignore"):  # in sums that scikit-learn takes before it looks closer
             Z, targets = validate_data(
                 self, X, y, reset=reset, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
@@ -152,8 +153,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         kernel = self._compiled(d)
         tuner = None
         if self.optimizer is not None:
-            given = 0 if self.random_state is None else self.random_state
-            tuner = Tuner(kernel.bounds, int(check_random_state(given).randint(2**31)))
+            tuner = Tuner(kernel.bounds, self._seed())
         self.model_ = NeighbourModel(
             kernel,
             float(self.noise_variance),
@@ -163,6 +163,12 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
             merge=self._merge,
         )
         return self.model_
+
+    def _seed(self) -> int:
+        """A seed from whatever scikit-learn takes as ``random_state``, or a generator; None is 0."""
+        if isinstance(self.random_state, np.random.Generator):
+            return int(self.random_state.integers(2**31))
+        return int(check_random_state(0 if self.random_state is None else self.random_state).randint(2**31))
 
     def merge_rows(self, share: float) -> Self:
         """From now on learn close rows as one, where that costs at most this share of the noise variance.
@@ -252,6 +258,7 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         return StandingQueries(self.model_, self._points(X), self._shaped)
 
     def _points(self, X: ArrayLike) -> Array:
+        refuse_masks(X)
         with np.errstate(over="ignore", invalid="ignore"):
             Z: Array = validate_data(self, X, reset=False, dtype=np.float64)
         return within_reach(self.model_.kernel, Z)

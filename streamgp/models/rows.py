@@ -24,6 +24,12 @@ def check_rows(Z: Array, y: Array) -> None:
         raise ValueError(f"Z and y must be finite, and at most {LARGEST:g}: the squares of larger numbers are none")
 
 
+def refuse_masks(*arrays: Any) -> None:
+    """Raise a ValueError where a masked array hides a number: conversion would bring it out again."""
+    if any(np.ma.is_masked(a) for a in arrays):
+        raise ValueError("a masked array with masked values was passed: fill them, or leave their rows out")
+
+
 def check_sizes(X: Array, y: Array) -> None:
     """Refuse finite numbers beyond 1e100.
 

@@ -31,7 +31,9 @@ MANY_REGIONS = 24
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """A generator of our own from whatever scikit-learn takes as ``random_state``."""
+    """A generator of our own from whatever scikit-learn takes as ``random_state``, or a generator."""
+    if isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state.integers(2**31, size=4))
     return np.random.default_rng(check_random_state(random_state).randint(2**31, size=4))
 
 

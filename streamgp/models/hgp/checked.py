@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from streamgp.errors import SettingsError
 from streamgp.gp.gaussian import Array
-from streamgp.models.rows import LARGEST
+from streamgp.models.rows import LARGEST, refuse_masks
 
 
 def check_whole(**values: Any) -> None:
@@ -44,6 +44,7 @@ def seeded(random_state: Any) -> np.random.Generator:
 def _numbers(values: ArrayLike, name: str) -> Array:
     """Values as float64; text, dates and complex numbers are no numbers, whatever they could be cast to."""
     try:
+        refuse_masks(values)
         raw = np.asarray(values)
         if raw.dtype.kind not in "biufO":
             raise TypeError(f"they are {raw.dtype}")

@@ -14,7 +14,8 @@ MISSING_WORDS = frozenset(
     }
 )  # fmt: skip
 
-_BLANKS = str.maketrans("", "", " \u00a0\u202f'\u2019_")
+#: what may group thousands beside the other decimal sign
+BLANKS = str.maketrans("", "", " \u00a0\u202f'\u2019_")
 _GROUPED_DOT = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?:,\d*)?")
 _GROUPED_COMMA = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
@@ -93,7 +94,7 @@ def _with_dot(cell: str, decimal: str) -> str:
 
 
 def _grouped(cell: str, decimal: str) -> float:
-    text = cell.strip().translate(_BLANKS)
+    text = cell.strip().translate(BLANKS)
     pattern, group = (_GROUPED_COMMA, ",") if decimal == "." else (_GROUPED_DOT, ".")
     if pattern.fullmatch(text):
         text = text.replace(group, "")

@@ -16,6 +16,7 @@ _CLOCK = r"(?:[T ]+(\d{1,2})(?::?(\d{2}))?(?::?(\d{2})(?:[.,](\d+))?)?\s*([AaPp]
 _ZONE = r"\s*(Z|z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
 _YEAR_FIRST = re.compile(rf"(\d{{4}})[-/.](\d{{1,2}})[-/.](\d{{1,2}}){_CLOCK}{_ZONE}")
 _YEAR_LAST = re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})[-/.](\d{{4}}){_CLOCK}{_ZONE}")
+_MONTH = re.compile(r"(\d{4})[-/](\d{1,2})")
 _COMPACT = re.compile(rf"(\d{{4}})(\d{{2}})(\d{{2}})(?:T?(\d{{2}})(\d{{2}})(\d{{2}})?)?{_ZONE}")
 
 
@@ -26,8 +27,8 @@ class TimeError(ValueError):
 def calendar(text: str, *, day_first: bool | None = None) -> datetime | None:
     """The moment that a date in digits and separators names, with its offset where it has one.
 
-    Years come first, or last after day and month (with dots the day is first). Clocks may have a fraction of
-    a second, AM or PM, and 24:00. None if the text is no date at all.
+    A month is its first moment. Years come first, or last after day and month (with dots the day is first). Clocks
+    may have a fraction of a second, AM or PM, and 24:00. None if the text is no date at all.
 
     Raises
     ------
@@ -46,6 +47,8 @@ def calendar(text: str, *, day_first: bool | None = None) -> datetime | None:
             pass
     if match := _YEAR_FIRST.fullmatch(text):
         year, month, day, *clock = match.groups()
+    elif match := _MONTH.fullmatch(text):
+        year, month, day, clock = match[1], match[2], "1", [None] * 6
     elif match := _COMPACT.fullmatch(text):
         year, month, day, hour, minute, second, offset = match.groups()
         if not ("1900" <= year < "2100" and "01" <= month <= "12" and "01" <= day <= "31"):

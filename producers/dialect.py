@@ -9,11 +9,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from producers.cells import BLANKS
 from streamgp.errors import DatasetError
 
 DELIMITERS = ",;\t|"
 _NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "blank"}
-_BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+#: the longer ones first: that of UTF-32 begins as that of UTF-16
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 
 _COMMA_DECIMAL = re.compile(
     r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),(?:\d{1,2}|\d{4,})\s*|\s*[+-]?\d{1,3}(?:\.\d{3})+,\d+\s*"
@@ -98,7 +106,7 @@ def _decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     """A comma where numbers have one that cannot group thousands and none has such a dot."""
     commas = dots = either = 0
     for row in rows:
-        for cell in row:
+        for cell in (text.translate(BLANKS) for text in row):
             if "," in cell:
                 commas += _COMMA_DECIMAL.fullmatch(cell) is not None
                 either += _COMMA_EITHER.fullmatch(cell) is not None

@@ -15,6 +15,7 @@ from producers.content import BROKEN, FAULTS, INVALID, MISSING, NO_STATION, SENT
 from producers.dates import TimeError, day_first, needs_day_first
 from producers.mapping import Mapping, Wishes, find_mapping, our_mapping
 from producers.rows import BREAKS_OFF, Row, RowSource, is_single_precision, open_rows, raw
+from producers.suspects import Suspects
 from producers.times import TimeReader, Unit
 from streamgp.errors import DatasetError
 from streamgp.wire.records import Observation
@@ -67,6 +68,8 @@ def read_file(path: Path, options: FileOptions | None = None, *, tell: Tell = la
     content = reader.read(source)
     for column in reader.empty():
         tell(f"{path.name}: column {column} is all missing")
+    for line in reader.suspects.told():
+        about(line)
     content.observations.sort(key=lambda observation: observation.time_ms)
     return content
 
@@ -86,6 +89,7 @@ class _Reader:
         self._tell = tell
         self._alone = options.station_name or path.name.removesuffix(".gz").rsplit(".", 1)[0]
         self._x_names = [(name, name.removeprefix("x.")) for name in mapping.inputs]
+        self.suspects = Suspects()
         self._filled: Counter[str] = Counter()
         self._rows = 0
         self._content = Content()
@@ -163,6 +167,7 @@ class _Reader:
         if self._is_sentinel(value, station):
             self._content.skipped[SENTINEL] += 1
             return None
+        self.suspects.note(name, value)
         return value
 
     def _several(self, row: Row, station: str) -> tuple[float | None, ...] | None:

@@ -92,6 +92,8 @@ def load_files(paths: Sequence[Path], options: FileOptions, choice: Choice, *, t
         load.why_none = f"none of {asked} observations is{_span(choice)}"
     elif not rows and load.skipped:
         load.why_none = f"no row holds an observation{_left_out(load.skipped)}"
+    elif not rows and choice.limit != 0:
+        load.why_none = "there is no row below the names of the columns"
     load.observations = chosen[: choice.limit]
     load.count = len(load.observations)
     return load

@@ -34,6 +34,8 @@ _STATION = (
 )  # fmt: skip
 _TARGET = ("y", "value", "target", "reading", "measurement")
 _CLOCK_ONLY = re.compile(r"\s*\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[AaPp][Mm])?\s*")
+#: what a column is called that has no name of its own
+_UNNAMED = re.compile(r"column_\d+")
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def find_mapping(
     rest = [name for name in rest if name != station]
     numeric = [name for name in rest if _is_numeric([row.get(name) for row in sample], decimal)]
     filled = [name for name in numeric if any(not is_missing(row.get(name)) for row in sample)]
+    numeric = [name for name in numeric if name in filled or not _UNNAMED.fullmatch(name)]
     is_long = station or wishes.targets or len(filled) == 1 or _by_name(filled, _TARGET)
     shape = wishes.shape or ("long" if is_long else "wide")
     if shape == "wide":

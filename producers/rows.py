@@ -114,7 +114,7 @@ class JsonRows:
         names: dict[str, None] = {}
         fault = None
         for row, _ in zip(self, range(1000), strict=False):
-            names.update(dict.fromkeys(row.cells))
+            names.update(dict.fromkeys(row.cells if row.fault is None else ()))
             fault = fault or row.fault
         if fault and not names:
             raise DatasetError(f"{path}: {fault}")

@@ -216,6 +216,52 @@ def test_a_set_without_an_observation_in_the_time_asked_for_is_a_failure(log: Me
     assert _run(log, "--dataset", "irish-wind", "--limit", 0).exit_code == 0
 
 
+def test_a_code_for_missing_that_nobody_named_is_told_and_sent(log: MemoryLog, tmp_path: Path) -> None:
+    """R68, C04: -999 may be a reading, so it is not left out; who replays it is told what it looks like."""
+    text = "time,v,w\n2024-01-01,20,-99\n2024-01-02,-999,-98\n2024-01-03,21,-100\n2024-01-04,-999,-97\n"
+    path = _file(tmp_path, text)
+    result = _run(log, "--file", path, "--target", "v")
+    assert (
+        "v is -999 in 2 rows, and 20 to 21 in all others: if that means missing, say --sentinel=-999" in result.stderr
+    )
+    assert len(_sent(log)) == 4
+    named = _run(log, "--file", path, "--target", "v", "--sentinel=-999", "--json")
+    assert json.loads(named.stdout)["skipped"] == {"sentinel": 2}
+    assert "means missing" not in named.stderr + _run(log, "--file", path, "--target", "w").stderr
+
+
+def test_a_file_without_a_row_is_a_failure(log: MemoryLog, tmp_path: Path) -> None:
+    result = _run(log, "--file", _file(tmp_path, "time,v\n"))
+    assert result.exit_code == 1
+    assert "nothing to send: there is no row below the names of the columns" in result.stderr
+
+
+def test_months_grouped_digits_nameless_columns_and_wide_text_are_read(log: MemoryLog, tmp_path: Path) -> None:
+    """R72: as spreadsheets and archives write them."""
+    for text, told in (
+        ("time;v\n2024-01;1\u00a0234,5\n2024-02;12 345,6\n", [1234.5, 12345.6]),
+        ("time,v,\n2024-01,1,\n2024-02,2,\n", [1.0, 2.0]),
+    ):
+        fresh = MemoryLog()
+        fresh.create_topics(topic_plan("streamgp", partitions=1))
+        for encoding in ("utf-8", "utf-16", "utf-32"):
+            result = _run(fresh, "--file", _file(tmp_path, text.encode(encoding)))
+            assert result.exit_code == 0, result.stderr
+        sent = _sent(fresh)
+        assert [o.y for o in sent] == told * 3
+        assert [(o.time_ms, o.x) for o in sent[:2]] == [(1_704_067_200_000, {}), (1_706_745_600_000, {})]
+
+
+def test_rubbish_between_json_lines_is_no_column(log: MemoryLog, tmp_path: Path) -> None:
+    lines = ('{"time": "2024-01-01", "v": 1}', "rubbish", "[1]", '{"time": "2024-01-02", "v": NaN}')
+    result = _run(log, "--file", _file(tmp_path, "\n".join(lines), "a.jsonl"), "--json")
+    assert json.loads(result.stdout)["skipped"] == {"broken row": 3}
+    assert [(o.y, o.x) for o in _sent(log)] == [(1.0, {})]
+    nothing = _run(log, "--file", _file(tmp_path, '{"a": ', "b.json"))
+    assert nothing.exit_code == 1
+    assert "no JSON" in nothing.stderr
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])
 def test_a_packed_file_that_breaks_off_is_told_and_the_rows_before_it_are_sent(
     log: MemoryLog, tmp_path: Path, kind: str

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from streamgp.errors import NotPositiveDefiniteError
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.gaussian import Array
-from streamgp.gp.linalg import Factor, safe_cholesky, solve_lower, solve_upper
+from streamgp.gp.linalg import Factor, lower_times, safe_cholesky, solve_lower, solve_upper, upper_times
 
 Positions = NDArray[np.int64]
 
@@ -84,18 +85,21 @@ def split(Lam: Array, eta: Array, n_s: int) -> Info:
 
 def pack(M: Array) -> Array:
     """The lower triangle of a symmetric matrix as one vector: half the memory."""
-    packed, _ = lapack.dtrttp(np.asfortranarray(M), uplo="L")
+    packed, _ = lapack.dtrttp(M.T if M.flags.c_contiguous else M, uplo="L")
     return np.asarray(packed)
 
 
-def unpack(packed: Array) -> Array:
-    """The symmetric matrix again."""
-    n = int((np.sqrt(8 * len(packed) + 1) - 1) / 2)
+def unpack(message: Array) -> Array:
+    """The symmetric matrix again; one that was not packed as it is."""
+    if message.ndim == 2:
+        return message
+    n = int((np.sqrt(8 * len(message) + 1) - 1) / 2)
     if n == 0:
         return np.zeros((0, 0))
-    lower, _ = lapack.dtpttr(n, packed, uplo="L")
-    lower = np.tril(lower)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    lower, _ = lapack.dtpttr(n, message, uplo="L")  # zero above the diagonal
+    whole = lower + lower.T
+    np.einsum("ii->i", whole)[:] *= 0.5
+    return np.asarray(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,60 +107,27 @@ class Elimination:
     """A clique with its residual integrated out.
 
     ``M``, ``eta`` is the message to the separator; ``log_z`` the logarithm of what integration left, summed over
-    outputs. ``back`` = ``Q^-1 d E[e | a_s] / d(-a_s)`` is what a change of belief on the separator needs on
-    its way
-    into the clique.
+    outputs.
     """
 
     K_ss: Factor  # of the separator's prior covariance
     F: Array  # (l, s)
-    back: Array  # (l, s)
     M: Array  # (s, s)
     eta: Array  # (s, q)
     log_z: float
+    seen: Seen
+    half: Array  # (l, s)
 
-
-@dataclass(frozen=True, slots=True)
-class Belief:
-    """``A`` (n, n) and ``alpha`` (n, q) of a clique's posterior, separator first.
-
-    ``matrix`` is A itself, or, ``rooted``, a Y with ``A = Y' Y``, which keeps the digits of small variances. With
-    ``whitener`` (R, ``K^-1 = R' R``) it is ``R^-T A R^-1``, which need not be positive semidefinite.
-    """
-
-    matrix: Array
-    alpha: Array
-    rooted: bool = True
-    whitener: Array | None = None
-
-    def full(self) -> Array:
-        """A, (n, n)."""
-        if self.whitener is not None:
-            return np.asarray(self.whitener.T @ self.matrix @ self.whitener)
-        return np.asarray(self.matrix.T @ self.matrix) if self.rooted else self.matrix
-
-    def explained(self, k: Array) -> Array:
-        """(m,) ``diag(k A k')`` for k (m, n): by how much the prior variance shrinks."""
-        if self.whitener is not None:
-            half = self.whitener @ k.T
-            return np.asarray(np.einsum("ij,ij->j", half, self.matrix @ half))
-        if self.rooted:
-            half = self.matrix @ k.T
-            return np.asarray(np.einsum("ij,ij->j", half, half))
-        return np.asarray(np.einsum("ij,ij->i", k @ self.matrix, k))
-
-    def explained_jointly(self, k: Array) -> Array:
-        """(m, m) ``k A k'``, whose diagonal is :meth:`explained`."""
-        if self.whitener is None and not self.rooted:
-            return np.asarray(k @ self.matrix @ k.T)
-        half = (self.matrix if self.whitener is None else self.whitener) @ k.T
-        return np.asarray(half.T @ (half if self.whitener is None else self.matrix @ half))
+    def back(self) -> Array:
+        """(l, s) ``Q^-1 d E[e | a_s] / d(-a_s)``: what a change of belief on the separator needs on its way into
+        the clique."""
+        return self.seen.out(self.half)
 
 
 def psd_root(A: Array) -> tuple[Array, bool]:
     """U with ``U U' = A`` for a positive semidefinite A: Cholesky (True), or eigenvectors where A is singular."""
     try:
-        return safe_cholesky(A, ladder=(0.0,)).L, True
+        return safe_cholesky(A.T, ladder=(0.0,)).L, True
     except NotPositiveDefiniteError:
         values, vectors = np.linalg.eigh(_finite(A))
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))), False
@@ -172,49 +143,68 @@ def _pseudo_targets(U: Array, triangular: bool, eta: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """Information E, eta on values of prior covariance Q: ``Y' Y`` = (Q + E^-1)^-1, ``nu`` = Y' Y E^-1 eta."""
+class Seen:
+    """Information E, eta on values of prior covariance Q, as ``(Q + E^-1)^-1 = Y' Y`` with ``Y = S^-1 U'``,
+    ``E = U U'``."""
 
-    Y: Array
-    nu: Array
-    log_z: float
-    U: Array | None  # root of E, None where E is one number
+    root: Array | float  # U, or the root of one number
     triangular: bool
     S: Array  # lower factor of I + U' Q U
     zeta: Array  # U^-1 eta
     half: Array  # S^-1 zeta
+    log_z: float
+
+    def across(self, F: Array, plus: Array | None = None) -> Array:
+        """``S^-1 (U' F + plus)``, that is ``Y F`` without a plus."""
+        G = self.root * F if isinstance(self.root, float) else upper_times(self.root, F) if self.triangular else None
+        if G is None:
+            G = np.asarray(self.root).T @ F
+        return solve_lower(self.S, G if plus is None else G + plus)
+
+    def out(self, G: Array) -> Array:
+        """``Y' G = U S^-T G``."""
+        half = solve_upper(self.S, G)
+        if isinstance(self.root, float):
+            return self.root * half
+        return lower_times(self.root, half) if self.triangular else self.root @ half
+
+    def belief(self) -> Belief:
+        """Of the values themselves."""
+        Y = self.across(np.eye(len(self.S)))
+        return Belief(Y, self.out(self.half), "root")
 
 
-def _see(Q: Array, E: Array | float, eta: Array) -> _Seen:
+def _see(Q: Array, E: Array | float, eta: Array) -> Seen:
     """By the factor of ``I + U' Q U``, U U' = E: nothing is inverted that may be singular.
 
     Q is a Schur complement: rounding may leave it negative where nothing is uncertain, by more than the information
     on it forgives. Then its positive part stands for it, which is what it would be with more digits.
     """
     width, q = eta.shape
-    U, triangular = (None, True) if isinstance(E, float) else psd_root(E)
-    zeta = eta / np.sqrt(E) if U is None else _pseudo_targets(U, triangular, eta)
+    root: Array | float
+    root, triangular = (float(np.sqrt(E)), True) if isinstance(E, float) else psd_root(E)
+    zeta = eta / root if isinstance(root, float) else _pseudo_targets(root, triangular, eta)
     try:
-        factor = safe_cholesky(_plus_one(Q, E, U), ladder=(0.0,))
+        factor = safe_cholesky(_plus_one(Q, root, triangular), ladder=(0.0,))
     except NotPositiveDefiniteError:
         values, vectors = np.linalg.eigh(_finite(Q))
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        half_root = root.T * np.sqrt(E) if U is None else root.T @ U
+        positive = vectors * np.sqrt(np.maximum(values, 0.0))
+        half_root = positive.T * root if isinstance(root, float) else positive.T @ root
         factor = safe_cholesky(half_root.T @ half_root + np.eye(width))
     half = solve_lower(factor.L, zeta)
     log_z = 0.5 * (float(np.sum(zeta * zeta)) - float(np.sum(half * half)) - q * factor.log_det())
-    if U is None:
-        scale = np.sqrt(E)
-        nu = scale * solve_upper(factor.L, half)
-        return _Seen(scale * factor.inverse_root(), nu, log_z, None, True, factor.L, zeta, half)
-    Y = solve_lower(factor.L, U.T)
-    return _Seen(Y, Y.T @ half, log_z, U, triangular, factor.L, zeta, half)
+    return Seen(root, triangular, factor.L, zeta, half, log_z)
 
 
-def _plus_one(Q: Array, E: Array | float, U: Array | None) -> Array:
-    """``I + U' Q U``."""
-    G = np.asarray(Q * E if U is None else U.T @ (Q @ U))
-    G.flat[:: len(G) + 1] += 1.0
+def _plus_one(Q: Array, root: Array | float, triangular: bool) -> Array:
+    """``I + U' Q U``, in the order that a factorisation need not copy."""
+    if isinstance(root, float):
+        G = np.asarray((Q * root**2).T)
+    elif triangular:
+        G = upper_times(root, upper_times(root, Q.T).T)
+    else:
+        G = root.T @ (Q @ root)
+    np.einsum("ii->i", G)[:] += 1.0
     return G
 
 
@@ -236,34 +226,38 @@ def eliminate(K: Array, info: Info, n_s: int) -> Elimination:
     n_s
         Size of the separator; 0 at a root.
     """
-    q = info.eta_r.shape[1]
+    return eliminate_blocks(K[:n_s, :n_s], K[:n_s, n_s:], K[n_s:, n_s:], info)
+
+
+def eliminate_blocks(K_ss: Array, K_sr: Array, K_rr: Array, info: Info) -> Elimination:
+    """:func:`eliminate` for a clique whose prior covariance comes in blocks."""
+    n_s, q = len(K_ss), info.eta_r.shape[1]
     if n_s == 0:
-        seen = _see(K, info.rr, info.eta_r)
+        seen = _see(K_rr, info.rr, info.eta_r)
         nothing = np.zeros((0, 0))
-        return Elimination(Factor(nothing, 0.0), np.zeros((len(K), 0)), nothing, nothing, np.zeros((0, q)), seen.log_z)
-    factor = safe_cholesky(K[:n_s, :n_s])
-    L_s = factor.L
-    half = solve_lower(L_s, K[:n_s, n_s:])
-    F, Q = solve_upper(L_s, half).T, K[n_s:, n_s:] - half.T @ half
+        F = np.zeros((len(K_rr), 0))
+        return Elimination(Factor(nothing, 0.0), F, nothing, np.zeros((0, q)), seen.log_z, seen, F)
+    factor = safe_cholesky(K_ss.T)
+    half = solve_lower(factor.L, K_sr)
+    F, Q = solve_upper(factor.L, half).T, K_rr - half.T @ half
     seen = _see(Q, info.rr, info.eta_r)
-    YF = seen.Y @ F
-    eta = F.T @ seen.nu
     M = np.zeros((n_s, n_s))
-    if info.rs is not None and seen.U is not None:
+    eta = np.zeros((n_s, q))
+    T = None
+    if info.rs is not None and not isinstance(seen.root, float):
         # with Lambda_rr = U U': the part of Lambda_ss that e does not explain, then B' S^-1 B with
         # B = U^-1 Lambda_rs + U' F and S = I + U' Q U, so that M is a sum and not a difference of large terms
-        T = _pseudo_targets(seen.U, seen.triangular, info.rs)
-        half = solve_lower(seen.S, T)
-        YF = YF + half
+        T = _pseudo_targets(seen.root, seen.triangular, info.rs)
         M -= T.T @ T
-        eta = eta - T.T @ seen.zeta + half.T @ seen.half
-    M += YF.T @ YF
-    back = seen.Y.T @ YF
+        eta -= T.T @ seen.zeta
+    across = seen.across(F, T)
+    M += across.T @ across
+    eta += across.T @ seen.half
     if info.ss is not None:
         M += info.ss
     if info.eta_s is not None:
-        eta = eta + info.eta_s
-    return Elimination(factor, F, back, 0.5 * (M + M.T), eta, seen.log_z)
+        eta += info.eta_s
+    return Elimination(factor, F, 0.5 * (M + M.T), eta, seen.log_z, seen, across)
 
 
 def log_integral(K: Array, Lam: Array, eta: Array) -> float:
@@ -281,12 +275,10 @@ def settle(K: Array, info: Info, n_s: int) -> Belief:
     Information of full rank is inverted, block by block, into a noise covariance; weaker information goes through
     its root. Both are as stable as the factorisation of a Gaussian process with that noise.
     """
-    width = len(info.eta_r)
     noise = _noise_form(info, n_s, limit=_WEAK * float(np.max(np.diagonal(K))))
     if noise is None:
         Lam, eta = info.dense(n_s)
-        seen = _see(K, Lam, eta)
-        return Belief(seen.Y, seen.nu)
+        return _see(K, Lam, eta).belief()
     N, z = noise
     if isinstance(N, tuple):
         B = np.array(K)
@@ -297,9 +289,8 @@ def settle(K: Array, info: Info, n_s: int) -> Belief:
             B[n_s:, n_s:] += N[1]
     else:
         B = K + N
-    factor = safe_cholesky(B)
-    assert width == len(K) - n_s
-    return Belief(factor.inverse_root(), factor.solve(z))
+    factor = safe_cholesky(B.T)
+    return Belief(factor.L, factor.solve(z), "factor")
 
 
 def _noise_form(info: Info, n_s: int, *, limit: float) -> tuple[Array | tuple[Array, Array | float], Array] | None:
@@ -308,19 +299,19 @@ def _noise_form(info: Info, n_s: int, *, limit: float) -> tuple[Array | tuple[Ar
     try:
         if info.rs is not None or (n_s > 0 and (info.ss is None or info.eta_s is None)):
             Lam, eta = info.dense(n_s)
-            factor = safe_cholesky(Lam, ladder=(0.0,))
+            factor = safe_cholesky(Lam.T, ladder=(0.0,))
             N = factor.inverse()
             return (N, factor.solve(eta)) if np.max(np.diagonal(N)) <= limit else None
         N_s, z_s = np.zeros((0, 0)), np.zeros((0, info.eta_r.shape[1]))
         if n_s > 0 and info.ss is not None and info.eta_s is not None:
-            factor = safe_cholesky(info.ss, ladder=(0.0,))
+            factor = safe_cholesky(info.ss.T, ladder=(0.0,))
             N_s, z_s = factor.inverse(), factor.solve(info.eta_s)
         N_r: Array | float
         if isinstance(info.rr, float):
             N_r, z_r = 1.0 / info.rr, info.eta_r / info.rr
             weakest = N_r
         else:
-            factor = safe_cholesky(info.rr, ladder=(0.0,))
+            factor = safe_cholesky(info.rr.T, ladder=(0.0,))
             N_r, z_r = factor.inverse(), factor.solve(info.eta_r)
             weakest = float(np.max(np.diagonal(N_r)))
         if max(weakest, float(np.max(np.diagonal(N_s), initial=0.0))) > limit:
@@ -347,4 +338,4 @@ def absorb(K: Array, belief: Belief, U: Array, z: Array) -> tuple[Belief, float]
     Y = solve_lower(factor.L, W.T)
     k, q = z.shape
     log_density = -0.5 * (float(np.sum(r * r)) + q * factor.log_det() + q * k * np.log(2 * np.pi))
-    return Belief(belief.full() + Y.T @ Y, belief.alpha + Y.T @ r, rooted=False), log_density
+    return Belief(belief.full() + Y.T @ Y, belief.alpha + Y.T @ r), log_density

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamgp.errors import SettingsError
-from streamgp.gp.cliques import Belief
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.gaussian import Array
 from streamgp.gp.linalg import Factor, safe_cholesky, solve_lower, solve_upper
 

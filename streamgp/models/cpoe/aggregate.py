@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamgp.errors import NotPositiveDefiniteError
-from streamgp.gp.cliques import Belief
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.gaussian import Array
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamgp.errors import SettingsError
-from streamgp.gp.cliques import Belief, Info, settle
+from streamgp.gp.beliefs import Belief
+from streamgp.gp.cliques import Info, settle
 from streamgp.gp.gaussian import Array
 from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.projections import pull_back

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamgp.gp.cliques import Belief
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.gaussian import Array
 from streamgp.gp.linalg import add_outer
 from streamgp.models.cpoe.experts_data import Model
@@ -60,7 +60,7 @@ class Hub:
         )
         Z[: self.n], A[: self.n, : self.n] = self.Z, self.belief.full()
         alpha[: self.n], K[:, : self.n] = self.belief.alpha, self.K[: self.n_s]
-        self.Z, self.belief, self.K = Z, Belief(A, alpha, rooted=False), K
+        self.Z, self.belief, self.K = Z, Belief(A, alpha), K
 
     @property
     def version(self) -> int:
@@ -70,7 +70,7 @@ class Hub:
     def current(self) -> Belief:
         """The belief of the values that there are; shares memory with the hub."""
         n = self.n
-        return Belief(self.belief.matrix[:n, :n], self.belief.alpha[:n], rooted=False)
+        return Belief(self.belief.matrix[:n, :n], self.belief.alpha[:n])
 
     def observe(self, model: Model, x: Array, y: Array) -> float | None:
         """Take a row in (x (1, d), y (q,)) as a new inducing point; the log density that it had, over outputs.

@@ -9,7 +9,8 @@ from typing import final
 
 import numpy as np
 
-from streamgp.gp.cliques import Belief, Info, settle
+from streamgp.gp.beliefs import Belief
+from streamgp.gp.cliques import Info, settle
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe import sparse
 from streamgp.models.cpoe.conditioning import steadied

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.gp.cliques import Belief
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe.aggregate import Aggregate, aggregate, local_prediction
 from streamgp.models.cpoe.experts_data import Experts, Model

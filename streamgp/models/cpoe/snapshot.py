@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.errors import CheckpointError
-from streamgp.gp.cliques import Belief
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.gaussian import Array
 from streamgp.gp.kernel_text import kernel_from_text, kernel_to_text
 from streamgp.gp.kernels import compile_kernel
@@ -187,7 +187,5 @@ def _stream(state: State, learner: Learner) -> Stream:
     stream.hub.belief.alpha[:n] = state["alpha"]
     stream.hub.changes = _changes(state["changes"])
     for c, A, alpha, version, first, changes in state["active"]:
-        stream.restore(
-            int(c), Belief(np.array(A), np.array(alpha), rooted=False), int(version), int(first), _changes(changes)
-        )
+        stream.restore(int(c), Belief(np.array(A), np.array(alpha)), int(version), int(first), _changes(changes))
     return stream

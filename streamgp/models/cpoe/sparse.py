@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamgp.errors import NotPositiveDefiniteError
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.blocks import BlockCholesky, SelectedInverse, Symbolic, analyse
-from streamgp.gp.cliques import Belief
 from streamgp.gp.gaussian import Array
 from streamgp.gp.linalg import safe_cholesky, solve_lower, steady_cholesky
 from streamgp.models.cpoe.experts_data import Experts, Model
@@ -117,4 +117,4 @@ def region_belief(K: Array, inverse: SelectedInverse, mean: Sequence[Array], mem
     whitened = solve_lower(L, solve_lower(L, inverse.dense(members)).T)
     inner = _explained(0.5 * (whitened + whitened.T))
     mu = np.concatenate([mean[e] for e in members])
-    return Belief(inner, factor.solve(mu), rooted=False, whitener=factor.inverse_root())
+    return Belief(inner, factor.solve(mu), "white", factor.inverse_root())

@@ -15,7 +15,8 @@ from typing import final
 
 import numpy as np
 
-from streamgp.gp.cliques import Belief, Elimination, Info, Positions, eliminate, log_integral, pack, settle, unpack
+from streamgp.gp.beliefs import Belief
+from streamgp.gp.cliques import Elimination, Info, Positions, eliminate, log_integral, pack, settle, unpack
 from streamgp.gp.gaussian import Array
 from streamgp.gp.linalg import add_outer
 from streamgp.models.cpoe.experts_data import Experts, Model, Past
@@ -45,7 +46,8 @@ class Way:
     @classmethod
     def of(cls, e: Elimination, order: Positions, K_ss: Array) -> Way:
         """From the clique's elimination towards its source."""
-        return cls(order, K_ss, e.K_ss.inverse(), np.concatenate([e.F.T @ e.back, -e.back]))
+        back = e.back()
+        return cls(order, K_ss, e.K_ss.inverse(), np.concatenate([e.F.T @ back, -back]))
 
     def change(self, shared: Array, u: Array) -> Array:
         """(n,) the change in the clique, shared values first."""
@@ -212,14 +214,14 @@ class Stream:
         hub, c = self.hub, self.hub_clique
         old = c - 1
         self.active[old] = Active(
-            Belief(hub.current().matrix.copy(), hub.current().alpha.copy(), rooted=False), _covariance(self, old), 0
+            Belief(hub.current().matrix.copy(), hub.current().alpha.copy()), _covariance(self, old), 0
         )
         self._turn(old, parent, c)
         Z = self.experts.inducing(clique)
         n_s = self.experts.separator_size(clique)
         K = self.model.prior(Z)
         q = self.experts.n_outputs
-        belief = Belief(np.zeros((0, 0)), np.zeros((0, q)), rooted=False)
+        belief = Belief(np.zeros((0, 0)), np.zeros((0, q)))
         if n_s > 0:
             Lam, eta = self.messages[parent]
             belief = settle(K[:n_s, :n_s], Info(unpack(Lam), eta), 0)
@@ -333,7 +335,7 @@ class Stream:
         hub_side = None if source == NOBODY else self._from_hub(source, c)
         belief = settle(K, self.told(c, own, hub_side=hub_side), n_s)
         now = self.hub.version
-        self.active[c] = Active(Belief(belief.full(), belief.alpha, rooted=False), K, now, first=now)
+        self.active[c] = Active(Belief(belief.full(), belief.alpha), K, now, first=now)
         if source != NOBODY:
             e = outward(K, self.told(c, own, but=source), n_s, self.shared(c, source))
             self.active[c].way = self._way(c, source, e)

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamgp.gp.beliefs import Belief
 from streamgp.gp.cliques import (
-    Belief,
     Elimination,
     Info,
     Positions,
     eliminate,
+    eliminate_blocks,
     log_integral,
     pack,
     settle,
@@ -60,7 +61,7 @@ def own_information(model: Model, experts: Experts, clique: Clique, K: Array) ->
     return Own(info, p.log_density_at_zero(y), p, K_xa)
 
 
-Message = tuple[Array, Array]  # Lambda, packed, and eta on a separator
+Message = tuple[Array, Array]  # Lambda, packed or not, and eta on a separator
 
 
 @dataclass(slots=True)
@@ -70,6 +71,11 @@ class Messages:
     up: list[Message]
     down: list[Message]
     log_evidence: float
+    packed: bool = True
+
+    def kept(self, M: Array, eta: Array) -> Message:
+        """A message in the form that they are kept in."""
+        return (pack(M) if self.packed else M), eta
 
     @property
     def nbytes(self) -> int:
@@ -101,6 +107,9 @@ def told(
     return info
 
 
+#: messages that would take more memory than this, in bytes, are packed
+PACKED_BYTES = 3e8
+
 Kept = dict[int, tuple[Array, Own]]
 
 
@@ -114,15 +123,19 @@ def prepare(model: Model, experts: Experts, clique: Clique) -> tuple[Array, Own]
 def upward(
     model: Model, experts: Experts, cliques: Sequence[Clique], *, keep_bytes: float = 0.0
 ) -> tuple[Messages, Kept]:
-    """Messages towards the root, and the evidence; kernel matrices are kept for the way back within a budget."""
+    """Messages towards the root, and the evidence; kernel matrices are kept for the way back within a budget.
+
+    Messages are packed where they take much memory.
+    """
     empty: Message = (np.zeros(0), np.zeros((0, experts.n_outputs)))
-    messages = Messages([empty] * len(cliques), [empty] * len(cliques), 0.0)
+    size = sum(16 * experts.separator_size(c) ** 2 for c in cliques)
+    messages = Messages([empty] * len(cliques), [empty] * len(cliques), 0.0, size > PACKED_BYTES)
     kept: Kept = {}
     for c in range(len(cliques) - 1, -1, -1):
         K, own = prepare(model, experts, cliques[c])
         info = told(experts, cliques, messages, c, own=own, parent=False)
         e = eliminate(K, info, experts.separator_size(cliques[c]))
-        messages.up[c] = (pack(e.M), e.eta)
+        messages.up[c] = messages.kept(e.M, e.eta)
         messages.log_evidence += own.log_density + e.log_z
         if experts.past is not None and c == 0:
             past, n_s = experts.past, len(e.M)
@@ -142,10 +155,20 @@ def upward(
 def outward(K: Array, info: Info, n_s: int, at: Positions) -> Elimination:
     """Message of a clique to the neighbour that shares its positions ``at``; info must leave that neighbour
     out."""
+    if info.ss is not None and info.eta_s is not None and np.array_equal(at, np.arange(n_s, len(K))):
+        return eliminate_blocks(K[n_s:, n_s:], K[n_s:, :n_s], K[:n_s, :n_s], _turned(info))
     Lam, eta = info.dense(n_s)
     order = np.concatenate([at, np.setdiff1d(np.arange(len(K)), at)])
     pair = np.ix_(order, order)
     return eliminate(K[pair], split(Lam[pair], eta[order], len(at)), len(at))
+
+
+def _turned(info: Info) -> Info:
+    """With separator and residual exchanged."""
+    assert info.ss is not None
+    assert info.eta_s is not None
+    ss = info.rr * np.eye(len(info.eta_r)) if isinstance(info.rr, float) else info.rr
+    return Info(info.ss, info.eta_s, None if info.rs is None else info.rs.T, ss, info.eta_r)
 
 
 Visit = Callable[[int, Array, Own, Info], None]
@@ -168,7 +191,7 @@ def downward(
             for child in children:
                 others = [messages.up[x] for x in children if x != child]
                 M = e.M + sum((unpack(m) for m, _ in others), np.zeros_like(e.M))
-                messages.down[child] = (pack(M), e.eta + sum((h for _, h in others), np.zeros_like(e.eta)))
+                messages.down[child] = messages.kept(M, e.eta + sum((h for _, h in others), np.zeros_like(e.eta)))
         visit(c, K, own, told(experts, cliques, messages, c, own=own))
 
 
@@ -177,4 +200,4 @@ def separator_belief(K: Array, messages: Messages, c: int, n_s: int) -> Belief:
     if n_s == 0:
         return Belief(np.zeros((0, 0)), np.zeros((0, messages.up[c][1].shape[1])))
     (up, eta_up), (down, eta_down) = messages.up[c], messages.down[c]
-    return settle(K[:n_s, :n_s], Info(unpack(up + down), eta_up + eta_down), 0)
+    return settle(K[:n_s, :n_s], Info(unpack(up) + unpack(down), eta_up + eta_down), 0)

@@ -1,21 +1,41 @@
-"""Hyperparameters cost what the model is worth."""
+"""Hyperparameters cost what the model is worth, and come out right."""
 
 from __future__ import annotations
 
-from streamgp.models.cpoe.recipe import CLIMBS, LEAST_CLIMB, climbs, whole_iterations
+import numpy as np
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from streamgp import CPoERegressor
+from streamgp.models.cpoe.recipe import BLOCK, CLIMBS, LEAST_CLIMB, climbs, whole_iterations
 
 
 def test_a_quick_model_does_not_wait_for_a_climb_over_all_rows():
     quick, good = list(climbs(10_000, region=250)), list(climbs(10_000, region=1250))
-    assert good == [(10_000, CLIMBS[0][1])]
-    assert all(rows < 3000 for rows, _ in quick)
+    assert good == [CLIMBS[0], (10_000, CLIMBS[1][1])]
+    assert quick == [CLIMBS[0]]
+    assert list(climbs(10_000, region=50)) == [(LEAST_CLIMB, CLIMBS[0][1])]
     for n in (5_000, 50_000, 10**6):
         for region in (64, 256, 1024, 4096):
             done = list(climbs(n, region=region))
             assert all(LEAST_CLIMB <= rows <= n for rows, _ in done)
-            assert sum(1.6 * rows * steps for rows, steps in done) <= 2.0 * n * (region / 256) ** 2
+            least = 1.6 * LEAST_CLIMB * CLIMBS[0][1]
+            assert sum(1.6 * r * steps for r, steps in done) <= max(least, 6.0 * n * (region / (2 * BLOCK)) ** 2)
     assert list(climbs(10**6, region=512)) == list(CLIMBS)
 
 
 def test_iterations_on_the_whole_evidence_fall_with_the_rows():
     assert [whole_iterations(n) for n in (10, 800, 2000, 4000)] == [100, 100, 40, 20]
+
+
+def test_many_rows_give_back_the_hyperparameters_that_made_them():
+    """A draw of random Fourier features of a squared exponential, 4,500 rows: beyond where all rows are climbed."""
+    rng = np.random.default_rng(0)
+    lengths, noise = np.array([0.3, 0.8]), 0.04
+    X = rng.uniform(0, 3, size=(4500, 2))
+    w = rng.standard_normal((400, 2)) / lengths
+    f = np.sqrt(2 / 400) * np.cos(X @ w.T + rng.uniform(0, 2 * np.pi, 400)) @ rng.standard_normal(400)
+    y = f + np.sqrt(noise) * rng.standard_normal(4500)
+    start = ConstantKernel(0.2) * RBF([1.0, 1.0])
+    model = CPoERegressor(start, 0.5, expert_size=100, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.noise_variance_, noise, rtol=0.1)
+    np.testing.assert_allclose(model.kernel_.k2.length_scale, lengths, rtol=0.2)

@@ -92,7 +92,9 @@ def _complete(answers: Answers, asked: int, wait_s: float) -> bool:
         click.echo(f"{late} of {asked} queries had no forecast within {wait_s:g} s", err=True)
     if without:
         reasons = [f"{reason} ({_named(agents)})" for reason, agents in answers.reasons().items()]
-        why = "; ".join(reasons) or "too few agents answered"
+        most = max(answers.forecasts[query_id].answers for query_id in answers.unanswered)
+        few = f"{most} usable answers are too few for the cut" if most else "no usable answer"
+        why = "; ".join([few, *reasons])
         click.echo(f"error: {without} of {asked} queries have a forecast without numbers (no quorum): {why}", err=True)
     return not late and not without
 

@@ -435,7 +435,7 @@ def test_a_forecast_without_numbers_is_a_failure_that_says_why(log: MemoryLog) -
     told = json.loads(result.stdout)
     assert [(a["mean"], a["status"]) for a in told["answers"]] == [(None, "no_quorum")] * 2
     assert told["abstained"] == {"rows of 6 columns expected": ["B"], "warming up": ["A"]}
-    why = "without numbers (no quorum): rows of 6 columns expected (B); warming up (A)"
+    why = "without numbers (no quorum): no usable answer; rows of 6 columns expected (B); warming up (A)"
     assert why in result.stderr
     assert why in CliRunner().invoke(queries.command, args, obj=Abstaining()).stderr
 

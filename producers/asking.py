@@ -59,10 +59,13 @@ def check_columns(columns: Sequence[str], log: Log, settings: Settings) -> None:
     Raises
     ------
     SettingsError
-        If no station's rows are as wide.
+        If no station's rows are as wide, or the columns have the names of the model's in another order.
     """
     widths = _widths_asked(log, topic_name(settings.prefix, "queries"))
     named = _named_columns(settings.features)
+    for made in named:
+        if sorted(made) == sorted(columns) and made != tuple(columns):
+            raise SettingsError(f"the model has these columns in another order: {','.join(made)}")
     whose = "the stations' own questions have"
     if not widths and settings.features != RowSettings():
         widths, whose = Counter(map(len, named)), "the settings' features make"

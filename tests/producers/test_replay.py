@@ -389,6 +389,16 @@ def test_points_of_another_width_than_the_stations_are_refused_before_they_are_s
     assert "no forecast" in _run(log, *ask, command=queries.command).stderr
 
 
+def test_the_columns_of_the_model_in_another_order_are_refused(log: MemoryLog) -> None:
+    """Each value would be read as another: numbers that look right."""
+    right = "lag1=0,lag2=0,lag3=0,mean10=0,year_sin=0,year_cos=1"
+    wrong = ",".join(reversed(right.split(",")))
+    assert _run(log, "--grid", right, command=queries.command).exit_code == 0
+    result = _run(log, "--grid", wrong, command=queries.command)
+    assert result.exit_code == 3
+    assert "another order: lag1,lag2,lag3,mean10,year_sin,year_cos" in result.stderr
+
+
 def test_points_of_another_width_than_the_settings_make_are_refused(log: MemoryLog, tmp_path: Path) -> None:
     settings = _file(tmp_path, "[features]\nlags = [1]\naverages = []\n", "settings.toml")
     ask = ("--grid", "a=0:1:2,b=0", "--settings", settings)

@@ -64,7 +64,7 @@ class AsRiver(base.MiniBatchRegressor):
     # -- one at a time
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
-        """Take in an observation; missing values are None or NaN.
+        """Take in an observation; missing values are None, NaN or pandas' NA.
 
         Raises
         ------
@@ -134,11 +134,11 @@ class AsRiver(base.MiniBatchRegressor):
         return [value if math.isfinite(value) else float(mean.get()) for value, mean in values]
 
     def _belief(self, rows: list[Mapping[Any, Any]]) -> Gaussian:
+        named = [_named(x) for x in rows]
         if self._model is None:
-            Z: Array = np.zeros((len(rows), max(1, len(rows[0]))))
+            Z: Array = np.zeros((len(rows), max(1, len(named[0]))))
             prior: Gaussian = _fresh(self.estimator).belief(Z)
             return prior
-        named = [_named(x) for x in rows]
         return self._model.predict(np.array([self._row(x) for x in named]).reshape(len(rows), -1))
 
 
@@ -162,8 +162,8 @@ def _named(x: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def _number(value: Any, name: str) -> float:
-    """A Python, numpy or decimal number as a float; None is missing."""
-    if value is None:
+    """A Python, numpy or decimal number as a float; None is missing, and so are pandas' NA and NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return math.nan
     if isinstance(value, (str, bytes)):
         raise TypeError(f"{name} must be a number, got {value!r}")
@@ -171,3 +171,5 @@ def _number(value: Any, name: str) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be a number, got {value!r}") from error
+    except OverflowError as error:
+        raise ValueError(f"{name} is too large for a float") from error

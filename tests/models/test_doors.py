@@ -90,9 +90,15 @@ def test_what_river_hands_over_is_checked_before_anything_changes() -> None:
     for x in ([1.0], None, "a"):
         with pytest.raises(TypeError, match="must be a dict"):
             model.learn_one(x, 1.0)
+    for x in ([1.0], None, "a"):
+        with pytest.raises(TypeError, match="must be a dict"):
+            model.predict_one(x)
+    with pytest.raises(ValueError, match="too large"):
+        model.learn_one({"a": 10**400}, 1.0)
     model.learn_many(frame, y.tolist())  # the columns are still those of the first that is learned
     twin.learn_many(frame, y)
     pd.testing.assert_series_equal(model.predict_many(frame), twin.predict_many(frame))
     with pytest.raises(ValueError, match=r"a is 1e\+200"):
         model.learn_one({"a": 1e200, "b": 1.0}, 0.0)
+    assert model.predict_one({"a": pd.NA, "b": 1.0}) == model.predict_one({"b": 1.0})
     assert model.predict_one({"b": 1.0}) == twin.predict_one({"b": 1.0})  # the mean of a is what it was

@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from streamgp.experiments.byzantine.liars import draw_liars, lie
-from streamgp.experiments.byzantine.network import DEFAULT_NEIGHBORS
 from streamgp.experiments.byzantine.toy import AGENTS, NOISE_VARIANCE, toy_answers, toy_prior
-from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
+from streamgp.experiments.byzantine.trials import Trials, draw, repetitions
 from streamgp.experiments.byzantine.verdicts import ordering
+from streamgp.experiments.byzantine.versus import NEIGHBORS, judge, panels
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report
-from streamgp.fusion import product_of_experts, trimmed_poe
 
 SIZES = (1_000, 5_000, 10_000, 40_000)
 KINDS = ("gaussian", "alie", "mimic", "bit-flip")
 LIARS = 6
-METHODS = ("attack-free", "trimmed", "attacked")
 
 
 def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
@@ -25,11 +23,10 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
     for number, rng in repetitions(quick, seed, progress, "6.1.4 attacks"):
         liars = draw_liars(AGENTS, LIARS, rng)
         for n_train in SIZES:
-            for k in (1, DEFAULT_NEIGHBORS):
+            for k in NEIGHBORS:
                 answers = toy_answers(n_train, prior, n_neighbors=k, rng=rng)
-                honest = product_of_experts(answers.means, answers.variances)
                 for kind in KINDS:
-                    M, V = lie(
+                    said = lie(
                         answers.means,
                         answers.variances,
                         liars,
@@ -39,22 +36,13 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
                         noise_variance=NOISE_VARIANCE,
                         n_trim=LIARS,
                     )
-                    fused = honest, trimmed_poe(M, V, LIARS), product_of_experts(M, V)
-                    for method, result in zip(METHODS, fused, strict=True):
-                        trials.add(_setting(kind, n_train, k), method, mse(result.mean, answers.truth))
-    panels: list[Panel] = []
-    for kind in KINDS:
-        curves = {
-            f"{m}, k={k}": trials.curve([_setting(kind, n, k) for n in SIZES], m)
-            for k in (1, DEFAULT_NEIGHBORS)
-            for m in METHODS
-        }
-        panels.append((f"Fig. 4, {kind}", "training points", SIZES, curves))
-    draw(out / "attacks.png", panels, log_x=True)
+                    judge(trials, _setting(kind, n_train, k), answers, said, LIARS)
+    titles = {kind: f"Fig. 4, {kind}" for kind in KINDS}
+    draw(out / "attacks.png", panels(trials, SIZES, titles, _setting, xlabel="training points"), log_x=True)
     return Report(
         trials.rows(),
         (
-            *ordering(trials, [_setting(kind, n, k) for k in (1, DEFAULT_NEIGHBORS) for kind in KINDS for n in SIZES]),
+            *ordering(trials, [_setting(kind, n, k) for k in NEIGHBORS for kind in KINDS for n in SIZES]),
             "Where the attacked product is no worse than the trimmed one, the attack is too mild to harm the plain "
             "product, and the cut costs what it always costs.",
             "alpha = beta = 15%, six liars of 40. The paper gives curves without numbers.",

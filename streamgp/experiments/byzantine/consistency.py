@@ -7,17 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from streamgp.experiments.byzantine.liars import lie
-from streamgp.experiments.byzantine.network import DEFAULT_NEIGHBORS
 from streamgp.experiments.byzantine.toy import AGENTS, toy_answers, toy_prior
-from streamgp.experiments.byzantine.trials import Panel, Trials, draw, mse, repetitions
+from streamgp.experiments.byzantine.trials import Panel, Trials, draw, repetitions
 from streamgp.experiments.byzantine.verdicts import ordering
+from streamgp.experiments.byzantine.versus import METHODS, NEIGHBORS, judge
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report
-from streamgp.fusion import n_trim_for, product_of_experts, trimmed_poe
+from streamgp.fusion import n_trim_for
 
 SIZES = (1_000, 5_000, 10_000, 50_000)
 ALPHAS = (0.025, 0.05, 0.075, 0.1, 0.125, 0.15)
-METHODS = ("attack-free", "trimmed", "attacked")
 
 
 def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
@@ -25,12 +24,12 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
     trials, prior = Trials("consistency"), toy_prior(seed)
     for _, rng in repetitions(quick, seed, progress, "6.1.1 consistency"):
         for n_train in SIZES:
-            for k in (1, DEFAULT_NEIGHBORS):
+            for k in NEIGHBORS:
                 answers = toy_answers(n_train, prior, n_neighbors=k, rng=rng)
                 order = rng.permutation(AGENTS)
                 for alpha in ALPHAS:
                     count = n_trim_for(alpha, AGENTS)
-                    M, V = lie(
+                    said = lie(
                         answers.means,
                         answers.variances,
                         np.sort(order[:count]),
@@ -38,15 +37,12 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
                         query_id="q",
                         seed=seed,
                     )
-                    honest = product_of_experts(answers.means, answers.variances)
-                    fused = honest, trimmed_poe(M, V, count), product_of_experts(M, V)
-                    for method, result in zip(METHODS, fused, strict=True):
-                        trials.add(setting(n_train, alpha, k), method, mse(result.mean, answers.truth))
+                    judge(trials, setting(n_train, alpha, k), answers, said, count)
     _draw(trials, out / "consistency.png")
     return Report(
         trials.rows(),
         (
-            *ordering(trials, [setting(n, a, k) for k in (1, DEFAULT_NEIGHBORS) for n in SIZES for a in ALPHAS]),
+            *ordering(trials, [setting(n, a, k) for k in NEIGHBORS for n in SIZES for a in ALPHAS]),
             "Same-value attack, every mean 100; beta = alpha; 40 agents, 120 test points, noise variance 0.01.",
             f"Hyperparameters by maximum likelihood on 300 points apart: {prior.describe()}.",
             "The paper gives curves without numbers. Of Fig. 3 it says: errors of the order of 1e-4 for the "
@@ -62,7 +58,7 @@ def setting(n_train: int, alpha: float, k: int) -> str:
 
 def _draw(trials: Trials, path: Path) -> None:
     panels: list[Panel] = []
-    for k in (1, DEFAULT_NEIGHBORS):
+    for k in NEIGHBORS:
         curves = {}
         for method in METHODS:
             for alpha in (0.025, 0.15) if method != "attack-free" else (0.15,):

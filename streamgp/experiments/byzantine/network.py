@@ -32,6 +32,8 @@ class Prior:
         sigma_f^2 and sigma_e^2.
     lengthscale : (d,)
         One an input; distances are measured in these units, so that Assumption 2 holds in the scaled space.
+    level
+        Prior mean, the same everywhere.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class Prior:
     signal_variance: float
     lengthscale: Array
     noise_variance: float
+    level: float = 0.0
 
     def kappa(self, distance: Array) -> Array:
         """Covariance at a distance in length-scales."""
@@ -53,7 +56,9 @@ class Prior:
     def describe(self) -> str:
         """The numbers, for the notes of a study."""
         lengths = ", ".join(f"{length:.3g}" for length in self.lengthscale)
-        return f"signal variance {self.signal_variance:.3g}, length-scale {lengths}, noise {self.noise_variance:.2g}"
+        level = f", level {self.level:.2g}" if self.level else ""
+        noise = f"noise {self.noise_variance:.2g}"
+        return f"signal variance {self.signal_variance:.3g}, length-scale {lengths}, {noise}{level}"
 
 
 def fit_prior(Z: Array, y: Array, *, seed: int) -> Prior:
@@ -100,12 +105,15 @@ def local_answers(Z: Array, y: Array, Zs: Array, prior: Prior, *, n_neighbors: i
         k; with no more rows than that an agent uses them all.
     """
     scaled, points = Z / prior.lengthscale, Zs / prior.lengthscale
+    off = y - prior.level
     if min(n_neighbors, Z.shape[1]) == 1:
-        return _from_one(scaled, y, points, prior)
-    if n_neighbors >= Z.shape[1]:
-        return _from_all(scaled, y, points, prior)
-    answers = [_from_some(scaled[i], y[i], points, prior, n_neighbors) for i in range(len(Z))]
-    return np.array([a[0] for a in answers]), np.array([a[1] for a in answers])
+        mean, variance = _from_one(scaled, off, points, prior)
+    elif n_neighbors >= Z.shape[1]:
+        mean, variance = _from_all(scaled, off, points, prior)
+    else:
+        answers = [_from_some(scaled[i], off[i], points, prior, n_neighbors) for i in range(len(Z))]
+        mean, variance = np.array([a[0] for a in answers]), np.array([a[1] for a in answers])
+    return mean + prior.level, variance
 
 
 def dispersions(Z: Array, region: Array) -> Array:

@@ -12,7 +12,8 @@ from streamgp.experiments.byzantine.network import Prior
 from streamgp.fusion import trimmed_poe
 from streamgp.gp.gaussian import Array
 
-BOUNDS = ((-2.0, 5.0), (-9.0, 3.0))  # of the logarithms of a length-scale and of the noise variance
+LEVELS = (-3.0, 3.0)  # of standardised outputs
+BOUNDS = ((-2.0, 7.0), (-14.0, 3.0))  # of the logarithms of a length-scale and of the noise variance
 
 
 @final
@@ -48,33 +49,37 @@ def best_prior(
 ) -> tuple[Prior, float]:
     """The prior of signal variance 1 of least mean squared error over the networks, near ``start``, and that error.
 
-    L-BFGS over the logarithms of length-scales and noise, with the exact gradient for fixed neighbours and cuts: both
-    change in steps, which the line search takes as it finds them.
+    L-BFGS over the logarithms of length-scales and noise and over the level, with the exact gradient for fixed
+    neighbours and cuts: both change in steps, which the line search takes as it finds them.
     """
     logs = np.log(np.append(start.lengthscale, max(start.noise_variance / start.signal_variance, 1e-3)))
-    bounds = [BOUNDS[0]] * (len(logs) - 1) + [BOUNDS[1]]
+    at = np.append(logs, start.level)
+    bounds = [BOUNDS[0]] * (len(logs) - 1) + [BOUNDS[1], LEVELS]
 
     def objective(at: Array) -> tuple[float, Array]:
         found = [loss_and_gradient(at, network, n_neighbors=n_neighbors, n_trim=n_trim) for network in networks]
         return float(np.mean([f[0] for f in found])), np.mean([f[1] for f in found], axis=0)
 
-    logs = np.clip(logs, *np.array(bounds).T)
-    best = minimize(objective, logs, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+    at = np.clip(at, *np.array(bounds).T)
+    best = minimize(objective, at, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
     return _prior(best.x), float(best.fun)
 
 
-def loss_and_gradient(logs: Array, network: Network, *, n_neighbors: int, n_trim: int) -> tuple[float, Array]:
-    """Mean squared error of the trimmed product, and its derivatives by the logarithms (d + 1,)."""
-    prior, Zs = _prior(logs), network.Zs
+def loss_and_gradient(at: Array, network: Network, *, n_neighbors: int, n_trim: int) -> tuple[float, Array]:
+    """Mean squared error of the trimmed product, and its derivatives (d + 2,).
+
+    They are by the logarithms of the length-scales (d,), that of the noise, and the level.
+    """
+    prior, Zs = _prior(at), network.Zs
     X, y = _rows(network, prior, n_neighbors)  # (n, 1 or m, k, d) and (n, 1 or m, k)
     n, k, m = len(X), X.shape[2], len(Zs)
     scale = prior.lengthscale
     cross = prior.kappa(_distance(Zs[None, :, None, :] / scale, X / scale))[:, :, 0, :]  # (n, m, k)
     inner = prior.kappa(_distance(X / scale, X / scale))  # (n, 1 or m, k, k)
     inverse = np.linalg.inv(inner + prior.noise_variance * np.eye(k))
-    alpha = (inverse @ y[..., None])[..., 0]
+    alpha = (inverse @ (y - prior.level)[..., None])[..., 0]
     beta = cross @ inverse[:, 0] if X.shape[1] == 1 else np.einsum("nmp,nmpq->nmq", cross, inverse)
-    M = (cross * alpha).sum(axis=2)
+    M = prior.level + (cross * alpha).sum(axis=2)
     V = prior.signal_variance - (cross * beta).sum(axis=2)
     fused = trimmed_poe(M, V, n_trim)
     error = fused.mean - network.truth
@@ -82,6 +87,7 @@ def loss_and_gradient(logs: Array, network: Network, *, n_neighbors: int, n_trim
     share /= share.sum(axis=0)
     by_mean = (2.0 / m) * error * share  # (n, m)
     by_variance = -by_mean * (M - fused.mean) / V
+    by_level = float((by_mean * (1.0 - beta.sum(axis=2))).sum())
     by_cross = by_mean[:, :, None] * alpha - 2.0 * by_variance[:, :, None] * beta
     by_cross *= cross
     left, right = by_mean[:, :, None] * beta, by_variance[:, :, None] * beta
@@ -93,11 +99,11 @@ def loss_and_gradient(logs: Array, network: Network, *, n_neighbors: int, n_trim
     by_noise = prior.noise_variance * float(np.einsum("nmpp->", by_inner))
     moved = _spread_of(by_cross[:, :, None, :], Zs[None, :, None, :], X) + _spread_of(by_inner * inner, X, X)
     assert n == len(by_mean)
-    return float(np.mean(error**2)), np.append(moved / scale**2, by_noise)
+    return float(np.mean(error**2)), np.concatenate([moved / scale**2, [by_noise, by_level]])
 
 
-def _prior(logs: Array) -> Prior:
-    return Prior(1.0, np.exp(logs[:-1]), float(np.exp(logs[-1])))
+def _prior(at: Array) -> Prior:
+    return Prior(1.0, np.exp(at[:-2]), float(np.exp(at[-2])), level=float(at[-1]))
 
 
 def _rows(network: Network, prior: Prior, k: int) -> tuple[Array, Array]:

@@ -63,13 +63,13 @@ def test_the_toy_function_is_the_papers() -> None:
 def test_the_tuned_error_is_the_trimmed_products_and_its_gradient_is_exact(k: int) -> None:
     rng = np.random.default_rng(3)
     case = Network(rng.random((12, 8, 2)), rng.normal(size=(12, 8)), rng.random((20, 2)), rng.normal(size=20))
-    logs = np.array([-0.3, 0.4, -2.0])
-    prior = Prior(1.0, np.exp(logs[:2]), float(np.exp(logs[2])))
-    error, gradient = loss_and_gradient(logs, case, n_neighbors=k, n_trim=2)
+    at = np.array([-0.3, 0.4, -2.0, 0.7])
+    prior = Prior(1.0, np.exp(at[:2]), float(np.exp(at[2])), level=0.7)
+    error, gradient = loss_and_gradient(at, case, n_neighbors=k, n_trim=2)
     fused = trimmed_poe(*local_answers(case.Z, case.y, case.Zs, prior, n_neighbors=k), 2)
     assert error == pytest.approx(float(np.mean((fused.mean - case.truth) ** 2)), rel=FACTORED)
-    for j, step in enumerate(1e-6 * np.eye(3)):
-        ends = [loss_and_gradient(logs + s * step, case, n_neighbors=k, n_trim=2)[0] for s in (1.0, -1.0)]
+    for j, step in enumerate(1e-6 * np.eye(4)):
+        ends = [loss_and_gradient(at + s * step, case, n_neighbors=k, n_trim=2)[0] for s in (1.0, -1.0)]
         assert gradient[j] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-4, abs=1e-9)
     tuned, least = best_prior([case], prior, n_neighbors=k, n_trim=2, steps=5)
     assert least < error

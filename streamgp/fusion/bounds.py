@@ -32,6 +32,10 @@ class SquaredExponential:
     signal_variance: float
     lengthscale: float
 
+    def __post_init__(self) -> None:
+        if not (0.0 < self.signal_variance < math.inf and 0.0 < self.lengthscale < math.inf):
+            raise SettingsError(f"need a positive variance and length, got {self.signal_variance}, {self.lengthscale}")
+
     def __call__(self, s: float) -> float:
         return self.signal_variance * math.exp(-0.5 * (s / self.lengthscale) ** 2)
 
@@ -76,12 +80,14 @@ class Theory:
     delta: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.noise_least <= self.noise_greatest:
-            raise SettingsError("need 0 < noise_least <= noise_greatest")
+        if not 0.0 < self.noise_least <= self.noise_greatest < math.inf:
+            raise SettingsError("need 0 < noise_least <= noise_greatest, finite")
+        if self.alpha is not None and not 0.0 <= self.alpha <= self.beta:
+            raise SettingsError(f"need 0 <= alpha <= beta, got {self.alpha} and {self.beta}")
         if not (0.0 <= self.beta < 0.25 and 0.0 < self.delta < 1.0):
             raise SettingsError(f"need beta in [0, 1/4) and delta in (0, 1), got {self.beta} and {self.delta}")
-        if not (self.kappa(0.0) > 0.0 and self.sup_norm >= 0.0 and self.lipschitz >= 0.0):
-            raise SettingsError("need kappa(0) > 0, sup_norm >= 0 and lipschitz >= 0")
+        if not (self.kappa(0.0) > 0.0 and 0.0 <= self.sup_norm < math.inf and 0.0 <= self.lipschitz < math.inf):
+            raise SettingsError("need kappa(0) > 0, sup_norm >= 0 and lipschitz >= 0, finite")
 
     @property
     def signal_variance(self) -> float:
@@ -118,6 +124,8 @@ class Theory:
 
 def dispersion(Z: Array, region: Array) -> float:
     """Largest distance from a point of ``region`` (g, d) to the nearest row of ``Z`` (n, d): d^[i](t)."""
+    if region.shape[0] == 0:
+        raise ValueError("a region without points has no dispersion")
     if Z.shape[0] == 0:
         return math.inf
     distance, _ = cKDTree(Z).query(region)
@@ -139,6 +147,8 @@ def estimate_lipschitz(Z: Array, y: Array, noise_variance: float) -> float:
     noise_variance
         Variance of their noise.
     """
+    if not 0.0 <= noise_variance < math.inf or not np.isfinite(y).all():
+        raise ValueError(f"need finite observations and a noise variance that is one, got {noise_variance}")
     if len(y) < 2:
         return 0.0
     rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), _SLOPE_ROWS)).astype(np.intp))

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from streamgp.errors import CheckpointError, NoQuorumError, SettingsError
 from streamgp.fusion.calibrated import Calibration, outlying
-from streamgp.fusion.fused import as_answers, usable
+from streamgp.fusion.fused import as_answers, numbers, usable
 from streamgp.fusion.pairs import PairRecords
 from streamgp.fusion.tally import Pending, Tally, scores
 from streamgp.fusion.trimmed import cut_sides
@@ -99,9 +99,12 @@ class TrustLedger:
         if not agents:
             return
         M, V = as_answers(means, variances)
-        total = V + np.asarray(noise_variances, dtype=np.float64)
-        if len(agents) != M.shape[0] or total.shape != M.shape:
-            raise ValueError(f"{len(agents)} agents, answers {M.shape}, noise {np.shape(noise_variances)}")
+        noise = numbers(noise_variances, "noise_variances")
+        if len(agents) != M.shape[0] or noise.shape not in ((), M.shape):
+            raise ValueError(f"{len(agents)} agents, answers {M.shape}, noise {noise.shape}")
+        if len(set(agents)) < len(agents):
+            raise ValueError(f"one answer an agent, got {sorted(agents)}")
+        total = V + noise
         found = usable(M, V)
         for name, reason in zip(agents, found.reasons, strict=True):
             tally = self._tally(name)
@@ -133,7 +136,7 @@ class TrustLedger:
         pending = self._pending.pop(query_id, None)
         if pending is None:
             return False
-        truth = np.asarray(y, dtype=np.float64)
+        truth = numbers(y, "y")
         if truth.shape != (pending.mean.shape[1],):
             raise ValueError(f"y must be of shape ({pending.mean.shape[1]},), got {truth.shape}")
         said = scores(pending.z2(truth), pending.total)
@@ -196,6 +199,8 @@ class TrustLedger:
 
     def _note_cuts(self, agents: Sequence[str], M: np.ndarray[Any, Any], V: np.ndarray[Any, Any], n_trim: int) -> None:
         """Shares of points by side of the cut; nothing where there is no quorum to speak of cuts."""
+        if not M.shape[1]:
+            return
         try:
             cuts, beyond = cut_sides(M, V, n_trim), outlying(M, V)
         except NoQuorumError:

@@ -34,6 +34,7 @@ from streamgp.fusion import (
     trimmed_poe,
     usable,
 )
+from streamgp.fusion.bounds import SquaredExponential, Theory, dispersion, estimate_lipschitz
 from streamgp.fusion.liar import Answer
 from tests.fusion.answers import random_answers
 
@@ -246,6 +247,35 @@ def test_an_attack_is_given_an_answer_to_points() -> None:
             liar.strike("q", *wrong)
     answer = Answer.of("q", np.ma.masked_array([1.0, 2.0], mask=[False, True]), 1.0, 0.0)
     assert np.isnan(answer.mean).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"noise_greatest": np.inf},
+        {"noise_least": np.nan},
+        {"alpha": 0.3},
+        {"alpha": -0.1},
+        {"lipschitz": np.inf},
+        {"sup_norm": np.nan},
+        {"beta": 0.25},
+    ],
+)
+def test_a_theory_that_supposes_nothing_is_refused(change: dict[str, float]) -> None:
+    supposed = {"noise_least": 0.1, "noise_greatest": 0.2, "beta": 0.1}
+    with pytest.raises(SettingsError):
+        Theory(SquaredExponential(1.0, 0.2), **{**supposed, **change})
+
+
+def test_what_has_no_slope_and_no_dispersion() -> None:
+    for signal, length in ((0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (1.0, np.nan), (np.inf, 1.0)):
+        with pytest.raises(SettingsError):
+            SquaredExponential(signal, length)
+    with pytest.raises(ValueError, match="without points"):
+        dispersion(np.zeros((3, 2)), np.zeros((0, 2)))
+    for noise, y in ((-0.1, [0.0, 1.0]), (0.1, [0.0, np.nan])):
+        with pytest.raises(ValueError, match="finite observations"):
+            estimate_lipschitz(np.zeros((2, 1)), np.array(y), noise)
 
 
 def test_nobody_left_behind_the_masks_is_no_quorum() -> None:

@@ -145,6 +145,21 @@ def test_truth_is_used_once_and_only_where_it_is_known() -> None:
         ledger.settle("q4", [0.0])
 
 
+def test_what_the_ledger_cannot_write_down_is_refused() -> None:
+    ledger = TrustLedger()
+    with pytest.raises(ValueError, match="one answer an agent"):
+        ledger.note("q", "AA", [[0.0], [1.0]], [[1.0], [1.0]], 0.0, n_trim=0)
+    with pytest.raises(ValueError, match="noise_variances must be real numbers"):
+        ledger.note("q", "AB", [[0.0], [1.0]], [[1.0], [1.0]], [["x"], ["y"]], n_trim=0)
+    with pytest.raises(ValueError, match="2 agents"):
+        ledger.note("q", "AB", [[0.0], [1.0]], [[1.0], [1.0]], [0.0, 0.0], n_trim=0)
+    ledger.note("none", "AB", np.zeros((2, 0)), np.zeros((2, 0)), 0.0, n_trim=0)
+    assert ledger.settle("none", [])
+    ledger.note("q", "AB", [[0.0], [1.0]], [[1.0], [1.0]], 0.0, n_trim=0)
+    assert ledger.settle("q", np.ma.masked_array([5.0], mask=[True]))  # a truth behind a mask is none
+    assert [(a.answered, a.scored) for a in ledger.report()] == [(2, 0.0), (2, 0.0)]
+
+
 def test_a_restored_ledger_goes_on_to_the_bit() -> None:
     whole, first = TrustLedger(half_life=30.0), TrustLedger(half_life=30.0)
     replay(whole, range(40))

@@ -23,7 +23,7 @@ from streamgp.roles.wiring import agent_role, make_liar
               help="Event time (ms since 1970) from which it lies.  [default: with the first answer]")  # fmt: skip
 @click.option("--accomplice", "accomplices", multiple=True, metavar="NAME",
               help="Another liar, not to be overheard.  [default: none]")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Of the lies.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the lies.")
 def command(
     broker: str | None,
     prefix: str | None,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from consumers.options import fail, needs_broker, settings_of, shared
+from consumers.options import create_command, fail, needs_broker, settings_of, shared
 from streamgp.errors import DecodeError, StreamGPError
 from streamgp.roles.settings import Settings
 from streamgp.wire.clock import SystemClock
@@ -19,6 +19,7 @@ from streamgp.wire.deadletter import DeadLetter, kind_of, read_dead_letter
 from streamgp.wire.journal import read_all
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Log, Message, Outgoing, Subscription
+from streamgp.wire.topics import preflight
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -117,6 +118,7 @@ def replay(
 
 
 def _chosen(log: Log, settings: Settings, given: dict[str, Any]) -> Iterator[tuple[Message, DeadLetter]]:
+    preflight(log, [settings.topic("dead-letter")], command=create_command(settings), patience_s=0.0)
     reader = log.reader([Subscription(settings.topic("dead-letter"))])
     try:
         messages = read_all(reader, SystemClock())

@@ -35,7 +35,8 @@ from streamgp.wire.kafka import KafkaLog
     metavar="COLUMN",
     help="What is forecast, where the data set has several columns.  [default: the set's own]",
 )
-@click.option("--liars", type=click.IntRange(0), default=2, show_default=True, help="How many stations lie.")
+@click.option("--liars", type=click.IntRange(0), metavar="N",
+              help="How many stations lie.  [default: 2, or a sixth of the stations if that is fewer]")  # fmt: skip
 @click.option("--attack", type=click.Choice(KINDS), default="same-value", show_default=True, help="What they do.")
 @click.option(
     "--model",
@@ -53,7 +54,7 @@ from streamgp.wire.kafka import KafkaLog
                    "irish-wind or de-pm10, else all]")  # fmt: skip
 @click.option("--late", multiple=True, metavar="STATION:DATE",
               help="A station that joins only then: a date, month or year.  [default: none]")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Of who lies, and of the lies.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of who lies, and of the lies.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("out"), show_default=True,
               help="Folder for the picture.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, nothing else there.")
@@ -64,7 +65,7 @@ def command(
     settings_file: Path | None,
     dataset: str,
     target: str | None,
-    liars: int,
+    liars: int | None,
     attack: str,
     kind: ModelKind | None,
     n_neighbors: int | None,
@@ -92,6 +93,8 @@ def command(
         _made(out)
         start, end = period_of(period, dataset)
         rows = tuple(observations(dataset, target=target, start=start, end=end))
+        if liars is None:
+            liars = min(2, len({row.station for row in rows}) // 6)
         plan = Plan(dataset, rows, settings, liars=liars, attack=attack, late=late_of(late), seed=seed)
         with viewing(console, total=len(rows), unit=unit) as tick:
             if settings.broker is None:

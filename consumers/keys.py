@@ -16,6 +16,9 @@ from streamgp.errors import SettingsError, StreamGPError
 from streamgp.roles.identity import key_path
 from streamgp.wire.keys import LIST, Allowed, AllowList, make_key, read_list, write_list, write_private
 
+#: who signs beside the agents; a trainer signs as the cloud, a trainee as its station's agent
+ROLES = ("cloud", "scorer", "asker")
+
 F = TypeVar("F", bound=Callable[..., Any])
 _FOLDER = click.option(
     "--keys",
@@ -33,6 +36,8 @@ def _roles(stations: tuple[str, ...], roles: tuple[str, ...]) -> list[str]:
     wanted = [*(f"agent.{station}" for station in stations), *roles]
     if not wanted or not all(name.strip() for name in wanted):
         raise SettingsError("name at least one --station or --role")
+    if unknown := [role for role in roles if role not in ROLES and not role.startswith("agent.")]:
+        raise SettingsError(f"no role is called {', '.join(unknown)}: there are {', '.join(ROLES)}, and agent.STATION")
     return wanted
 
 

@@ -207,7 +207,7 @@ def _beginning(path: Path) -> bytes:
         if not sample.strip():
             raise DatasetError(f"{path}: packed, and {BREAKS_OFF} before its first row ({error})") from error
     except (OSError, zlib.error) as error:
-        raise DatasetError(f"{path}: {error}") from error
+        raise DatasetError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return sample
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from importlib.metadata import PackageNotFoundError, version
 from typing import final
 
 import click
@@ -43,8 +44,16 @@ class Lazy(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
+def _version() -> str:
+    """The installed version; a source tree that is run where it lies has none."""
+    try:
+        return version("streamgp")
+    except PackageNotFoundError:
+        return "not installed"
+
+
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="streamgp")
+@click.version_option(_version(), package_name="streamgp")
 def main() -> None:
     """Online, federated, Byzantine-resilient Gaussian processes over Kafka."""
 

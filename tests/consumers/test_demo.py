@@ -26,6 +26,15 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path: Path) 
     assert result.stderr.count("\n") == 1
 
 
+def test_a_small_network_has_fewer_liars_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One station of elecdemand cannot have two liars; by default it has none."""
+    arguments = ["--out", str(tmp_path), "--json"]
+    for stations, liars in (("ABCDEFGHIJKLMN", 2), ("ABCDEFG", 1), ("A", 0)):
+        rows = [Observation(station=s, time_ms=1, x={}, y=1.0) for s in stations]
+        monkeypatch.setattr("consumers.demo.observations", lambda *_, rows=rows, **__: rows)
+        assert len(json.loads(CliRunner().invoke(command, arguments).stdout)["liars"]) == liars
+
+
 def test_a_late_station_that_would_never_come_is_refused() -> None:
     rows = [Observation(station=s, time_ms=t, x={}, y=1.0) for t in range(10) for s in ("A", "B")]
     with pytest.raises(SettingsError, match="no observation of B"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -78,6 +80,28 @@ def test_a_pace_that_is_none_is_refused(option: str, number: str) -> None:
 def test_an_overlap_beyond_the_calendar_is_refused() -> None:
     result = CliRunner().invoke(keys.command, ["rotate", "--role", "cloud", "--overlap-hours", "1e300"])
     assert result.exit_code == 2
+
+
+def test_a_role_that_is_none_gets_no_key(tmp_path: Path) -> None:
+    made = ["make", "--keys", str(tmp_path), "--role", "agent.Dublin", "--role", "asker"]
+    assert CliRunner().invoke(keys.command, made).exit_code == 0
+    for words in (["make", "--role", "clod"], ["rotate", "--role", "clod"]):
+        result = CliRunner().invoke(keys.command, [*words, "--keys", str(tmp_path)])
+        assert result.exit_code == 3
+        assert "no role is called clod: there are cloud, scorer, asker" in result.stderr
+
+
+def test_a_seed_is_no_negative_number_and_a_version_is_told_anywhere() -> None:
+    for words in (["demo", "--seed", "-1"], ["agent", "--station", "A", "--seed", "-1"]):
+        assert CliRunner().invoke(main, words).exit_code == 2
+    assert CliRunner().invoke(main, ["--version"]).exit_code == 0
+
+
+def test_dead_letters_of_no_broker_end_at_once_and_of_no_topic_name_the_command() -> None:
+    started = time.monotonic()
+    result = CliRunner().invoke(main, ["dead-letters", "list", "--broker", "127.0.0.1:1"])
+    assert result.exit_code == 5
+    assert time.monotonic() - started < 10.0
 
 
 def test_periods_are_of_years_months_and_dates() -> None:

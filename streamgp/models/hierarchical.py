@@ -28,7 +28,8 @@ from streamgp.models.hgp.checked import (
     seeded,
 )
 from streamgp.models.hgp.distances import Kind, component_distances, correlation_distances, operator_distances
-from streamgp.models.hgp.fit import Fit, Plan, fit_jointly
+from streamgp.models.hgp.fit import Fit, Plan
+from streamgp.models.hgp.jointly import fit_jointly
 from streamgp.models.hgp.posterior import (
     LAYERS,
     ClientPosterior,
@@ -41,8 +42,8 @@ from streamgp.models.hgp.start import units_of
 
 #: where the bound asks for more, a residual may get this many times ``n_local`` inducing inputs, or this many
 GROWTH, GROWN = 4, 128
-#: the same for the shared layer, where the clients' rows agree only over short distances
-GROWN_SHARED = 512
+#: the same for all latents of the shared layer together, where clients' rows agree only over short distances
+GROWN_SHARED = 1024
 
 
 @final
@@ -76,6 +77,9 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     budget
         ``elbo``: a residual gets as many inducing inputs (up to 128, or 4 x ``n_local``) as the bound asks for,
         and not more; ``fixed``: ``n_local`` of them, moved by gradient.
+    ranks
+        ``elbo``: with several outputs the residual gets up to one latent an output where the bound asks for more
+        than ``rank_local``; ``fixed``: it has ``rank_local``. By rounds ranks are always fixed.
     lengthscale
         Of the global and deviation kernels, in units of x, where it is known, such as the resolution of the inputs;
         by default it is fitted.
@@ -91,7 +95,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     noise_variance_ : of y, in squared units of y; of the clients' average logarithm where each has its own.
     noise_variances_ : (n_clients_,) each client's.
     phi_ : scale of the deviations.
-    n_inducing_ : each client's residual inducing inputs.
+    n_inducing_, rank_local_ : each client's residual inducing inputs, and residual latents.
 
     Notes
     -----
@@ -125,6 +129,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         factors: Factors = "structured",
         optimizer: Literal["lbfgs", "rounds"] = "lbfgs",
         budget: Literal["elbo", "fixed"] = "elbo",
+        ranks: Literal["elbo", "fixed"] = "elbo",
         lengthscale: float | Sequence[float] | None = None,
         noise: Literal["shared", "client"] = "shared",
         n_starts: int = 3,
@@ -142,6 +147,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.factors = factors
         self.optimizer = optimizer
         self.budget = budget
+        self.ranks = ranks
         self.lengthscale = lengthscale
         self.noise = noise
         self.n_starts = n_starts
@@ -169,15 +175,18 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             most_local=max(GROWTH * self.n_local, GROWN) if self.budget == "elbo" else self.n_local,
             n_starts=self.n_starts,
             max_iter=self.max_iter,
-            most_global=max(GROWTH * self.n_global, GROWN_SHARED) if self.budget == "elbo" else 0,
+            most_global=max(GROWTH * self.n_global, GROWN_SHARED // max(layout.n_kernels, 1))
+            if self.budget == "elbo"
+            else 0,
             lengthscale=self._known_lengthscale(),
+            most_rank=self.n_outputs if self.ranks == "elbo" else 0,
         )
         with threadpool_limits(limits=1, user_api="blas"):
             if self.optimizer == "rounds":
                 found = self._in_rounds({str(i): data[i] for i in active}, plan, int(rng.integers(2**31)))
             else:
                 found = fit_jointly([data[i] for i in active], plan, rng)
-            self._take(found, data, active, layout)
+            self._take(found, data, active)
         return self
 
     def predict(self, client: int, X: Array, *, latent: bool = False) -> tuple[Array, Array]:
@@ -272,6 +281,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             factors=(self.factors, FACTORS),
             optimizer=(self.optimizer, ("lbfgs", "rounds")),
             budget=(self.budget, ("elbo", "fixed")),
+            ranks=(self.ranks, ("elbo", "fixed")),
             noise=(self.noise, ("shared", "client")),
         )
         names = ("n_outputs", "n_global", "n_local", "n_starts", "rounds", "max_iter")
@@ -288,10 +298,11 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         state, owns = run_rounds(data, state, plan, schedule)
         blocks = tuple(owns[name] for name in data)
         total = total_bound(list(data.values()), state.block, blocks, plan.layout, factors=plan.factors, gradient=False)
-        return Fit(dict(state.block), blocks, total.value, ())
+        return Fit(dict(state.block), blocks, total.value, (), plan.layout)
 
-    def _take(self, found: Fit, data: list[ClientData], active: list[int], layout: Layout) -> None:
+    def _take(self, found: Fit, data: list[ClientData], active: list[int]) -> None:
         """Keep a fit and work out every client's belief."""
+        layout = found.layout
         designs = [design(data[i], found.shared, own, layout) for i, own in zip(active, found.owns, strict=True)]
         locals_ = [solve_local(d, self.factors) for d in designs]
         q = solve_shared(locals_, layout.rank_global * len(found.shared["inducing"]))
@@ -306,6 +317,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.noise_variances_ = np.array([p.scales.noise for p in posteriors]) * self._units.scale**2
         self.noise_variance_ = float(np.exp(np.mean(np.log(self.noise_variances_))))
         self.phi_ = float(softplus(found.shared["eta_phi"])[0])
+        self.rank_local_ = layout.rank_local
         self.n_inducing_ = [len(p.own["inducing"]) for p in posteriors]
 
     def _posterior(self, client: int) -> ClientPosterior:

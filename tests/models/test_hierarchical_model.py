@@ -13,8 +13,9 @@ from streamgp.gp.hierarchy.shared_step import SharedState, first_state
 from streamgp.gp.hierarchy.total import total_bound
 from streamgp.models.checks import check_bounded_memory, check_local_model, stream
 from streamgp.models.features import FeatureSettings
-from streamgp.models.hgp.fit import Plan, fit_jointly
+from streamgp.models.hgp.fit import Plan
 from streamgp.models.hgp.globals import GlobalModel
+from streamgp.models.hgp.jointly import fit_jointly
 from streamgp.models.hgp.posterior import client_posterior
 from streamgp.models.hgp.start import Units
 from streamgp.models.hierarchical_model import HierarchicalModel

@@ -67,7 +67,7 @@ def shared_reach(data: Sequence[ClientData], rng: np.random.Generator) -> float 
     By (35) the covariance of two clients' outputs is that of the global layer alone, whatever their own layers are.
     It is averaged over outputs in rings of distance; with one client its own rows are compared.
     """
-    edges = np.geomspace(0.02, 10.0, 19)
+    edges = np.concatenate([[0.0], np.geomspace(0.01, 10.0, 21)])
     sums, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
     some = [rng.permutation(len(x.X))[:400] for x in data]
     pairs = [(i, j) for i in range(len(data)) for j in range(i)] or [(0, 0)]
@@ -76,7 +76,7 @@ def shared_reach(data: Sequence[ClientData], rng: np.random.Generator) -> float 
         a, b = data[i], data[j]
         distance = np.sqrt(((a.X[some[i], None] - b.X[some[j]]) ** 2).sum(axis=2)).ravel()
         product = (a.Y[some[i]] @ b.Y[some[j]].T).ravel()
-        ring = np.searchsorted(edges, distance) - 1
+        ring = np.searchsorted(edges, distance, side="right") - 1
         inside = (ring >= 0 if i != j else distance > 0.0) & (ring < len(sums))
         ring = np.maximum(ring, 0)
         sums += np.bincount(ring[inside], product[inside], len(sums))
@@ -85,9 +85,10 @@ def shared_reach(data: Sequence[ClientData], rng: np.random.Generator) -> float 
     if not full.any():
         return None
     covariance, middle = sums[full] / counts[full], np.sqrt(edges[:-1] * edges[1:])[full]
-    if covariance[0] < 0.1 * data[0].Y.shape[1]:
+    ended = covariance < 0.6 * covariance[0]
+    if covariance[0] < 0.1 * data[0].Y.shape[1] or not ended.any():
         return None
-    return float(middle[int(np.argmax(covariance < 0.6 * covariance[0]))])
+    return float(middle[int(np.argmax(ended))])
 
 
 def start_shared(

@@ -74,9 +74,11 @@ class CsvRows:
         self._delimiter = dialect.delimiter
         self._encoding = dialect.encoding
         with self._text() as text:
-            header = next(
-                (row for row in csv.reader(text, delimiter=dialect.delimiter) if any(map(str.strip, row))), []
-            )
+            rows = csv.reader(text, delimiter=dialect.delimiter)
+            try:
+                header = next((row for row in rows if any(map(str.strip, row))), [])
+            except (csv.Error, *_BREAKS) as error:
+                raise DatasetError(f"{path}: the names of the columns cannot be read: {error}") from error
         self.names = _named([name.strip().lstrip("\ufeff") for name in header])
 
     def __iter__(self) -> Iterator[Row]:
@@ -122,10 +124,10 @@ class JsonRows:
 
     def __iter__(self) -> Iterator[Row]:
         with _open(self._path) as file:
-            start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-            file.seek(0)
             i = 0
             try:
+                start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+                file.seek(0)
                 if start.startswith(b"["):
                     yield from self._array(file.read())
                     return

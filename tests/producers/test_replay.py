@@ -285,6 +285,15 @@ def test_a_packed_file_that_breaks_off_is_told_and_the_rows_before_it_are_sent(
         assert "breaks off before its first row" in nothing.stderr
 
 
+@pytest.mark.parametrize("text", ["time,v\n2024-01-01,1\n", "time,station,value", '[{"time":"2024-01-01","v":1}]'])
+def test_a_packed_file_cut_anywhere_is_read_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    packed = gzip.compress(text.encode())
+    for most in range(len(packed) + 1):
+        result = _run(None, "--dry-run", "--file", _file(tmp_path, packed[:most], "a.gz"))
+        assert result.exit_code in (0, 1)
+        assert result.exit_code == 0 or result.stderr.splitlines()[-1].startswith("error: ")
+
+
 def test_a_boolean_is_no_number(log: MemoryLog, tmp_path: Path) -> None:
     lines = ('{"time": "2024-01-01", "y": true}', '{"time": "2024-01-02", "y": 2}')
     result = _run(log, "--file", _file(tmp_path, "\n".join(lines), "a.jsonl"), "--target", "y", "--json")

@@ -38,7 +38,7 @@ from streamgp.models.hgp.posterior import (
     newcomer_posterior,
 )
 from streamgp.models.hgp.rounds import Rounds, run_rounds, server_start
-from streamgp.models.hgp.start import units_of
+from streamgp.models.hgp.start import far_mean, units_of
 
 #: where the bound asks for more, a residual may get this many times ``n_local`` inducing inputs, or this many
 GROWTH, GROWN = 4, 128
@@ -52,7 +52,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     The global layer is shared, the deviation is the client's own on the same kernels scaled by phi, the residual
     is the client's own on kernels of its own. Kernels are squared-exponential with a lengthscale a column. A NaN
-    in an output is a missing value. The prior mean is zero and nothing is standardised.
+    in an output is a missing value. The prior mean is zero and nothing is standardised; but where all rows are in one
+    process, the mean of an output that is more than ten times the spread is the prior's, and told as global.
 
     Parameters
     ----------
@@ -94,6 +95,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     n_features_in_, n_clients_ : columns of X, clients.
     noise_variance_ : of y, in squared units of y; of the clients' average logarithm where each has its own.
     noise_variances_ : (n_clients_,) each client's.
+    prior_mean_ : (n_outputs,) zero, or the means of outputs far from it.
     phi_ : scale of the deviations.
     n_inducing_, rank_local_ : each client's residual inducing inputs, and residual latents.
 
@@ -164,6 +166,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         layout, rng = self._layout(), seeded(self.random_state)
         Xs, Ys = checked_clients(Xs, Ys, self.n_outputs)
         self.n_features_in_, self.n_clients_ = Xs[0].shape[1], len(Xs)
+        self.prior_mean_ = far_mean(Ys) if self.optimizer == "lbfgs" else np.zeros(self.n_outputs)
+        Ys = [Y - self.prior_mean_ for Y in Ys]
         self._units = units_of(Xs, Ys)
         data = [client_data(self._units.inputs(X), Y / self._units.scale) for X, Y in zip(Xs, Ys, strict=True)]
         active = [i for i, x in enumerate(data) if x.count]
@@ -192,7 +196,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def predict(self, client: int, X: Array, *, latent: bool = False) -> tuple[Array, Array]:
         """Mean (n, Q) and covariance (n, Q, Q) of the client's y at rows X (n, d); of f where ``latent``."""
         mean, cov = self._posterior(client).predict(self._inputs(X), latent=latent)
-        return mean * self._units.scale, cov * self._units.scale**2
+        return mean * self._units.scale + self.prior_mean_, cov * self._units.scale**2
 
     def components(self, client: int, X: Array) -> dict[str, Array]:
         """Means (n, Q) of ``global``, ``deviation`` and ``local`` at X; they add up to the latent mean.
@@ -200,7 +204,9 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         The constructor's parameter of the same name is read with ``get_params()["components"]``.
         """
         parts = self._posterior(client).parts(self._inputs(X))
-        return {name: part * self._units.scale for name, part in parts.items()}
+        told = {name: part * self._units.scale for name, part in parts.items()}
+        first = next(name for name in LAYERS if name in self._components)  # what all clients share is in the first
+        return told | {first: told[first] + self.prior_mean_}
 
     def log_evidence(self, client: int, X: Array, Y: Array) -> float:
         """Joint log density of Y (n, Q) at X (n, d) under the client's predictive law: (31). NaN is left out."""
@@ -210,7 +216,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         known = self._laws.get(client)
         if known is None or known[0] != rows.tobytes():
             known = self._laws[client] = (rows.tobytes(), posterior.evidence(rows))
-        density = known[1].log_density(Y / self._units.scale)
+        density = known[1].log_density((Y - self.prior_mean_) / self._units.scale)
         return density - int(np.isfinite(Y).sum()) * float(np.log(self._units.scale))
 
     def classify(self, X: Array, Y: Array) -> int | NDArray[np.intp]:

@@ -264,6 +264,24 @@ def test_targets_of_a_wrong_kind_are_named_with_their_client() -> None:
             HierarchicalGP(**SMALL).fit(Xs[:2], [Ys[0], bad])
 
 
+@pytest.mark.parametrize("shift", [1e3, 1e6, -1e9])
+def test_outputs_far_from_zero_keep_their_digits(fitted: HierarchicalGP, shift: float) -> None:
+    """Pressures of 1013 hPa: the offset is no size of the signal; parts still add up, evidence is that of y."""
+    Xs, Ys = waves()
+    model = HierarchicalGP(**SMALL, max_iter=60, random_state=0).fit(Xs, [Y + shift for Y in Ys])
+    X = np.linspace(0.5, 9.5, 20)[:, None]
+    for client in range(3):
+        (mean, cov), (plain, plain_cov) = model.predict(client, X), fitted.predict(client, X)
+        np.testing.assert_allclose(mean - shift, plain, atol=0.05)
+        np.testing.assert_allclose(cov, plain_cov, rtol=0.3)
+        parts = model.components(client, X)
+        np.testing.assert_allclose(sum(parts.values()), model.predict(client, X, latent=True)[0], rtol=1e-15)
+    Y = np.sin(X)
+    assert model.log_evidence(0, X, Y + shift) == pytest.approx(fitted.log_evidence(0, X, Y), abs=3.0)
+    assert model.classify(Xs[1], Ys[1] + shift) == 1
+    assert fitted.prior_mean_[0] == 0.0
+
+
 def test_a_client_without_rows_may_be_an_empty_list(fitted: HierarchicalGP) -> None:
     Xs, Ys = waves()
     settings = {**SMALL, "max_iter": 10, "random_state": 0}

@@ -15,6 +15,8 @@ from streamgp.gp.hierarchy.data import ClientData
 GLOBAL_SHARE, LOCAL_SHARE = 0.2, 0.035
 #: spread of the log lengthscales between latents of one layer and between random starts
 JITTER_SHARE = 0.3
+#: a mean of so many spreads is the prior's
+FAR_FROM_ZERO = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,20 @@ def units_of(Xs: Sequence[Array], Ys: Sequence[Array]) -> Units:
     squares = np.concatenate([Y[np.isfinite(Y)] ** 2 for Y in Ys])
     scale = float(np.sqrt(squares.mean())) if len(squares) else 0.0
     return Units(0.5 * (low + high), span, scale if scale >= 1e-100 else 1.0)  # smaller ones have no size in squares
+
+
+def far_mean(Ys: Sequence[Array]) -> Array:
+    """(Q,) means of the outputs of all clients that are more than ten times the spread about them, else zero.
+
+    Such a mean would have to come from the prior's variance, and the digits of everything else with it.
+    """
+    Y = np.concatenate(Ys)
+    known = np.isfinite(Y)
+    count = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, Y, 0.0).sum(axis=0) / count
+    spread = np.sqrt(np.square(np.where(known, Y - mean, 0.0)).sum() / count.sum())
+    far = (np.abs(mean) > FAR_FROM_ZERO * spread) & (spread > 1e-15 * np.abs(mean).max())
+    return np.where(far, mean, 0.0)
 
 
 def spread_points(X: Array, m: int, rng: np.random.Generator) -> Array:

@@ -268,6 +268,10 @@ def _votes(M: Array, V: Array, used: Mask, n_trim: int, by_mean: Array) -> Array
         widest = np.sqrt((V if whole else np.where(used, V, 0.0)).max(axis=0))
         with np.errstate(invalid="ignore"):  # inf - inf among those not in use
             close = np.flatnonzero((by_mean[1:] - by_mean[:-1] <= _SAME * widest).any(axis=0))
+            if close.size:  # nor are they copies where no two variances are alike
+                by_variance = _in_order(V[:, close], used[:, close])
+                alike = by_variance[1:] - by_variance[:-1] <= _SAME * by_variance[:-1]
+                close = close[alike.any(axis=0)]
     if whole and not close.size:
         return None
     votes = used.astype(np.float64)

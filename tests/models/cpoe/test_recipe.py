@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from streamgp import CPoERegressor
-from streamgp.models.cpoe.recipe import BLOCK, CLIMBS, LEAST_CLIMB, climbs, whole_iterations
+from streamgp.models.cpoe.options import Options
+from streamgp.models.cpoe.recipe import BLOCK, CLIMBS, LEAST_CLIMB, climbs, takes_all, whole_iterations
 
 
 def test_a_quick_model_does_not_wait_for_a_climb_over_all_rows():
@@ -24,7 +25,18 @@ def test_a_quick_model_does_not_wait_for_a_climb_over_all_rows():
 
 
 def test_iterations_on_the_whole_evidence_fall_with_the_rows():
-    assert [whole_iterations(n) for n in (10, 800, 2000, 4000)] == [100, 100, 40, 20]
+    assert [whole_iterations(n) for n in (10, 799, 800, 4000)] == [100, 100, 20, 20]
+
+
+def test_the_model_s_own_evidence_is_climbed_where_it_is_worth_it():
+    def takes(n, **settings):
+        return takes_all(Options.of(CPoERegressor(**settings)), n)
+
+    assert takes(2000)
+    assert not takes(2001)
+    assert takes(4000, sparsity=0.5)
+    assert takes(4000, max_iter=30)
+    assert not takes(4001, max_iter=30, sparsity=0.5)
 
 
 def test_many_rows_give_back_the_hyperparameters_that_made_them():

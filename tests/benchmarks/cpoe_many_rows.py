@@ -1,8 +1,8 @@
 """Many rows, each count in a process of its own: time and memory of a batch, latency of a stream.
 
 ``python -m tests.benchmarks.cpoe_many_rows batch 250000`` prints CPU seconds of the fit, peak GiB and RMSE as one JSON
-line, ``... stream 100000`` milliseconds of CPU a row (one ``partial_fit`` and one ``predict``): median, 99% and largest of
-every tenth part.
+line, ``... stream 100000`` milliseconds of CPU a row (one ``partial_fit`` and one ``predict``): median, 99% and largest
+of every tenth part.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ PATIENCE_S = 10.0
 @click.option("--station", metavar="NAME", help="Only this station.  [default: all]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, nothing else there.")
 @click.option("--agents", is_flag=True, help="Show the cloud's record of every agent instead.")
-@click.option("--from-start", is_flag=True, help="Also what was published before now.")
+@click.option("--from-start", is_flag=True, help="Also what was published before now; scores first.")
 @click.option("--limit", type=click.IntRange(1), help="End after so many forecasts.  [default: no end]")
 @click.option("--timeout", type=Number(0), metavar="S",
               help="End after so many seconds without a forecast.  [default: no end]")  # fmt: skip
@@ -61,7 +61,17 @@ def command(
             if agents:
                 watch_agents(reader, stop, console, as_json=as_json, limit=limit, timeout_s=timeout)
                 return
-            watch(reader, settings, stop, console, station=station, as_json=as_json, limit=limit, timeout_s=timeout)
+            watch(
+                reader,
+                settings,
+                stop,
+                console,
+                station=station,
+                as_json=as_json,
+                limit=limit,
+                timeout_s=timeout,
+                scores_first=from_start,
+            )
     except StreamGPError as error:
         fail(error)
 

@@ -22,6 +22,9 @@ from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Message, Reader
 from streamgp.wire.records import Score, StationForecast, Trust
 
+#: how long the scores that are there already may take to be read
+_SCORES_S = 30.0
+
 
 @final
 class Board:
@@ -91,8 +94,12 @@ def watch(
     as_json: bool = False,
     limit: int | None = None,
     timeout_s: float | None = None,
+    scores_first: bool = False,
 ) -> int:
-    """Show forecasts until ``stop``, ``limit`` or ``timeout_s`` without any; returns how many were shown."""
+    """Show forecasts until ``stop``, ``limit`` or ``timeout_s`` without any; returns how many were shown.
+
+    With ``scores_first`` the scores that are there already are read before the first forecast is shown.
+    """
     board, shown, heard_s = Board(), 0, time.monotonic()
     live = Live(console=console, refresh_per_second=4) if console.is_terminal and not as_json else None
     plain = live is None and not as_json
@@ -100,6 +107,12 @@ def watch(
     try:
         if live is not None:
             live.start()
+        while scores_first and not stop.is_set() and time.monotonic() - heard_s < _SCORES_S:
+            for message in reader.poll(0.25, without=frozenset({settings.topic("station-forecasts")})):
+                _take(board, message, settings, station)
+            if reader.stats.exhausted:
+                break
+        heard_s = time.monotonic()
         while not stop.is_set() and (limit is None or shown < limit):
             messages = reader.poll(0.25)
             for message in messages:

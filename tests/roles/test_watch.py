@@ -64,6 +64,8 @@ def test_scores_are_shown_where_nobody_has_a_terminal() -> None:
         assert {line.split()[0] for line in text.splitlines() if "scored so far, RMSE" in line} == wanted
     ended = shown(log_with(("scores", "A", score("A")), ("station-forecasts", "A", forecast("A"))), limit=1)
     assert ended.splitlines()[-1].startswith("A  scored so far, RMSE: chosen 1 ")
+    first = shown(log, scores_first=True, limit=1).splitlines()[0]
+    assert first.endswith("RMSE: chosen 1 (NLPD 1.4, CRPS 0.6, 90% band 100%)")
     told = [json.loads(line) for line in shown(log, as_json=True).splitlines()]
     assert [line["scores"] for line in told] in (
         [{}],

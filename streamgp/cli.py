@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import final
+from types import FrameType
+from typing import NoReturn, final
 
 import click
 
@@ -24,6 +29,24 @@ COMMANDS = {
     "dead-letters": ("consumers.dead_letters", "List what was refused and why, and write it once more."),
     "experiment": ("streamgp.experiments.command", "Run a study of one of the papers."),
 }
+#: those that run until they are told to stop; each then sets handlers of its own (streamgp.roles.loop)
+ROLES = frozenset({"agent", "cloud", "scorer", "trainer", "trainee"})
+
+
+@contextmanager
+def stopping_early() -> Iterator[None]:
+    """A role that is told to stop while it is being loaded, which takes seconds, has nothing to finish: exit 0."""
+
+    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
+        os.write(2, b"stopped before it had begun\n")
+        os._exit(0)  # an exception might be caught by whatever is being imported
+
+    old = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, previous in old.items():
+            signal.signal(number, previous)
 
 
 @final
@@ -36,6 +59,8 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        if cmd_name in ROLES:
+            ctx.with_resource(stopping_early())
         command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
         return command
 

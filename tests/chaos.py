@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,7 +52,6 @@ settle_s = 2.0
 [cloud]
 deadline_s = 5.0
 [keep]
-commit_interval_s = 0.2
 snapshot_every_s = 3.0
 end_within_s = 60.0
 """
@@ -248,6 +248,7 @@ class Run:
 
     def all(self) -> dict[str, Any]:
         """Everything, and figures about it."""
+        self.truth()  # before the processes start, which it would only slow down
         begun = time.monotonic()
         self.broker.start()
         log = KafkaLog(self.broker.address)
@@ -290,12 +291,16 @@ def main() -> None:
     given = vars(parser.parse_args())
     seeds = range(given["first_seed"], given.pop("first_seed") + given.pop("seeds"))
     for seed in seeds:
-        with tempfile.TemporaryDirectory(prefix=f"chaos-{seed}-") as folder:
-            broker = OwnBroker(Path(folder) / "broker")
-            try:
-                told = Run(Chaos(seed=seed, **given), Path(folder), broker).all()
-            finally:
-                broker.stop(keep=False)
+        folder = Path(tempfile.mkdtemp(prefix=f"chaos-{seed}-"))
+        broker = OwnBroker(folder / "broker")
+        try:
+            told = Run(Chaos(seed=seed, **given), folder, broker).all()
+        except BaseException:
+            print(f"seed {seed} failed; logs and states are in {folder}", flush=True)
+            raise
+        finally:
+            broker.stop(keep=False)
+        shutil.rmtree(folder)
         print(told, flush=True)
 
 

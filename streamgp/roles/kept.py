@@ -158,7 +158,7 @@ class Kept:
         base = self._newest_good(kept)
         head = self._known_head()
         if base is None and not self._fresh and (kept or head is not None):
-            raise CheckpointError(self._nothing_to_go_on_from(head))
+            raise CheckpointError(self._nothing_to_go_on_from(head, kept=bool(kept)))
         self._commits.open()  # not earlier: a process that cannot start must not stop one that runs
         if base is None:
             self._begin(head)
@@ -191,11 +191,12 @@ class Kept:
         if base["log"] != self._log_id:
             raise CheckpointError("it belongs to other topics: they were made anew, or this is another broker")
 
-    def _nothing_to_go_on_from(self, head: int | None) -> str:
+    def _nothing_to_go_on_from(self, head: int | None, *, kept: bool) -> str:
         known = "there are snapshots" if head is None else f"snapshot {head} is known to {self._heads[0]}"
+        elsewhere = "" if kept else "stop this one if the role runs elsewhere, with its own state; else "
         return (
-            f"{self.place.role}: {known}, and none that can be used is in its store; put the state back, or start "
-            "with --fresh to learn everything anew on purpose"
+            f"{self.place.role}: {known}, and none that can be used is in its store; {elsewhere}put the state back, or "
+            "start with --fresh to learn everything anew on purpose"
         )
 
     def _begin(self, head: int | None) -> None:

@@ -371,7 +371,10 @@ def _ours(error: Exception, settings: KafkaSettings, *, final: str | None = None
     """
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, _FENCED) or any(kind.__name__ in text for kind in _FENCED):  # later errors quote the first
-        return FencedError(f"another process writes with the same transactional id; this one must stop ({text})")
+        return FencedError(
+            "another process writes with the same transactional id, or this one stood still for longer than the broker "
+            f"keeps a transaction open; this one must stop ({text})"
+        )
     if isinstance(error, _DENIED):
         return LogError(f"the broker denies access: {text}")
     if isinstance(error, kafka_errors.KafkaTimeoutError | kafka_errors.KafkaConnectionError):

@@ -59,7 +59,7 @@ def test_a_lost_folder_is_noticed(tmp_path: Path) -> None:
     """The snapshots topic remembers that there was one."""
     network = stopped(tmp_path)
     shutil.rmtree(tmp_path / "agent.A")
-    with pytest.raises(CheckpointError, match=r"snapshot \d+ is known to streamgp.snapshots.*--fresh"):
+    with pytest.raises(CheckpointError, match=r"snapshot \d+ is known to streamgp.snapshots.*stop this one.*--fresh"):
         network.start("agent.A")
     assert network.roles["agent.A"].state()["agent"]["model"]["early"] == []
 

@@ -116,6 +116,13 @@ def read(reader: Reader, kind: type[Record]) -> list[Any]:
     return found
 
 
+def same(what: str, got: Counter[Any], wanted: Counter[Any]) -> None:
+    """Each record that is wanted, once, and no other."""
+    missing, more = wanted - got, got - wanted
+    some = [*missing][:3], [*more][:3]
+    assert got == wanted, f"{what}: {missing.total()} missing, {more.total()} too many, such as {some}"
+
+
 class Run:
     """One run: its processes, its broker, and what was done to them."""
 
@@ -132,6 +139,8 @@ class Run:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.killed: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
+        self.seen: dict[Any, set[str]] = {Forecast: set(), StationForecast: set()}
+        self.readers: dict[Any, Reader] = {}
 
     @property
     def roles(self) -> list[str]:
@@ -156,26 +165,61 @@ class Run:
                 self.ended[f"{role}: {process.returncode}"] += 1
                 self.start(role)
 
-    def disturb(self) -> None:
-        """All that was planned, in an order and at moments that the seed decides."""
+    def plan(self) -> list[tuple[float, str, str]]:
+        """What is done at which share of the work, in order: so that it hits processes that work, on any machine."""
         c = self.chaos
         events = [("kill", role) for role in self.roles for _ in range(c.kills)]
         events += [("outage", "")] * c.outages + [("pause", "")] * c.pauses
         self.rng.shuffle(events)
-        for what, role in events:
-            self.wait(self.rng.uniform(0.2, 2.0) * c.gap_s)
+        planned: list[tuple[float, str, str]] = []
+        while events:  # several at once: who starts again meets others that are down, and may be killed again
+            burst = [events.pop() for _ in range(min(len(events), self.rng.randint(1, 5)))]
+            share = self.rng.uniform(0.01, 0.9)
+            planned += [(share, *event) for event in burst]
+        return sorted(planned, key=lambda event: event[0])
+
+    def disturb(self, log: KafkaLog) -> None:
+        """All that was planned, each when so much is concluded, and a moment later if the seed says so."""
+        for share, what, role in self.plan():
+            self.advance(log, share)
+            self.wait(self.rng.choice([0.0, 0.2, 1.0]) * self.rng.random() * self.chaos.gap_s)
             if what == "kill":
                 self.running[role].send_signal(signal.SIGKILL)
                 self.running[role].wait(10)
                 self.killed[role] += 1
             elif what == "outage":
                 self.broker.stop()
-                self.wait(self.rng.uniform(1.0, c.outage_s) * c.gap_s)
+                self.wait(self.rng.uniform(1.0, self.chaos.outage_s) * self.chaos.gap_s)
                 self.broker.start()
             else:
                 self.broker.freeze()
-                self.wait(3.0 * c.gap_s)
+                self.wait(3.0 * self.chaos.gap_s)
                 self.broker.thaw()
+
+    def advance(self, log: KafkaLog, share: float) -> None:
+        """Wait until this share of all questions has its forecast, and its conclusion.
+
+        An agent that waits for long concludes alone: the cloud's part of the work is looked at as well.
+        """
+        expected = share * sum(len(q) for q in self.truth().asked.values())
+        moved_s = time.monotonic()
+        while len(self.seen[Forecast]) < expected or len(self.seen[StationForecast]) < expected:
+            before = len(self.seen[Forecast]) + len(self.seen[StationForecast])
+            for kind, reader in self.watching(log).items():
+                self.seen[kind] |= {decode(m.value, kind).query_id for m in reader.poll(0.1, 5_000)}
+            self.wait(0.2)
+            if len(self.seen[Forecast]) + len(self.seen[StationForecast]) > before:
+                moved_s = time.monotonic()
+            still_s = time.monotonic() - moved_s
+            told = {kind.__name__: len(ids) for kind, ids in self.seen.items()}
+            assert still_s < self.chaos.patience_s, f"stands still at {told} of {expected}"
+
+    def watching(self, log: KafkaLog) -> dict[Any, Reader]:
+        """Readers of forecasts and conclusions."""
+        if not self.readers:
+            topics = {Forecast: "forecasts", StationForecast: "station-forecasts"}
+            self.readers = {kind: log.reader([Subscription(f"{self.prefix}.{t}")]) for kind, t in topics.items()}
+        return self.readers
 
     def wait(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -185,19 +229,7 @@ class Run:
 
     def finish(self, log: KafkaLog) -> None:
         """Wait until every question of every observation is concluded, then stop everybody in good order."""
-        expected = sum(len(q) for q in self.truth().asked.values())
-        reader = log.reader([Subscription(f"{self.prefix}.station-forecasts")])
-        concluded: set[str] = set()
-        moved_s = time.monotonic()
-        while len(concluded) < expected:
-            self.wait(1.0)
-            new = {r.query_id for r in read(reader, StationForecast)}
-            if new:
-                concluded |= new
-                moved_s = time.monotonic()
-            still_s = time.monotonic() - moved_s
-            assert still_s < self.chaos.patience_s, f"stands still at {len(concluded)} of {expected}"
-        reader.close()
+        self.advance(log, 1.0)
         self.wait(2.0)
         for role, process in list(self.running.items()):
             self.end(role, process)
@@ -240,11 +272,12 @@ class Run:
             assert pack(state["agent"]["model"]) == truth.models[station], f"{station}: another model than undisturbed"
         ids = set().union(*truth.asked.values())
         once = Counter(dict.fromkeys(ids, 1))
-        assert {q.id for q in self.read(log, "queries", Query)} == ids
-        assert Counter(f.query_id for f in self.read(log, "forecasts", Forecast)) == once
-        assert Counter(f.query_id for f in self.read(log, "station-forecasts", StationForecast)) == once
+        same("queries", Counter({q.id for q in self.read(log, "queries", Query)}), once)
+        same("forecasts", Counter(f.query_id for f in self.read(log, "forecasts", Forecast)), once)
+        concluded = Counter(f.query_id for f in self.read(log, "station-forecasts", StationForecast))
+        same("station-forecasts", concluded, once)
         answers = Counter((p.query_id, p.agent) for p in self.read(log, "predictions", Prediction))
-        assert answers == Counter({(query_id, s): 1 for query_id in ids for s in self.names})
+        same("predictions", answers, Counter({(query_id, s): 1 for query_id in ids for s in self.names}))
 
     def all(self) -> dict[str, Any]:
         """Everything, and figures about it."""
@@ -257,7 +290,7 @@ class Run:
             for role in self.roles:
                 self.start(role)
             self.send(log, self.sent)
-            self.disturb()
+            self.disturb(log)
             self.finish(log)
             self.check(log)
         finally:

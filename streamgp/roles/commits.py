@@ -56,7 +56,7 @@ class Commits:
         self._plain = log.writer()
         self._stale = False  # whether the fate of the last transaction is not known
         self._lost: list[Outgoing] = []  # written at once, and failed
-        self._journal: Reader = log.reader([Subscription(journal, key=role)])
+        self.journal: Reader = log.reader([Subscription(journal, key=role)])
         self._from: dict[Partition, int] = {}
 
     def open(self) -> None:
@@ -87,15 +87,15 @@ class Commits:
 
     def end_of_journal(self) -> dict[Partition, int]:
         """Where the segments of later commits will be: from here on."""
-        self._from = self._journal.ends()
+        self._from = self.journal.ends()
         return self._from
 
     def segments(self, after: int, start: dict[Partition, int]) -> list[Segment]:
         """This role's committed segments with numbers beyond ``after``, in order, read from ``start`` on."""
-        ends = self._journal.ends()
+        ends = self.journal.ends()
         self._from = start or dict.fromkeys(ends, 0)
-        self._journal.seek(self._from)
-        found = [decode_segment(m.value) for m in read_all(self._journal, self._clock) if m.key == self.role]
+        self.journal.seek(self._from)
+        found = [decode_segment(m.value) for m in read_all(self.journal, self._clock) if m.key == self.role]
         return sorted((s for s in found if s.role == self.role and s.number > after), key=lambda s: s.number)
 
     # -- writing
@@ -161,7 +161,7 @@ class Commits:
 
     def close(self) -> None:
         """Let go within 5 s."""
-        for client in (self._writer, self._plain, self._journal):
+        for client in (self._writer, self._plain, self.journal):
             if client is not None:
                 client.close()
 

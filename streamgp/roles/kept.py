@@ -6,6 +6,8 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, final
 
@@ -17,7 +19,7 @@ from streamgp.roles.settings import KeepSettings
 from streamgp.wire.checkpoint import SnapshotStore, pack, unpack
 from streamgp.wire.clock import Clock
 from streamgp.wire.gate import Gate, OpenGate
-from streamgp.wire.journal import Again, Calls, Segment, crc_of, place_of, read_all
+from streamgp.wire.journal import Again, Calls, Segment, crc_of, read_all
 from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader, Subscription
 
 log = logging.getLogger("streamgp.kept")
@@ -151,12 +153,14 @@ class Kept:
         FencedError
             If another process uses the same state folder.
         """
-        self._log_id = self._log.topic_id(self.place.topic("journal"))
-        self._heads = place_of(self._log, self.place.topic("snapshots"), self.place.role)
-        self._store = self._make_store(self._commits.write)
-        kept = [] if self._fresh else self._store.load()
-        base = self._newest_good(kept)
-        head = self._known_head()
+        with ThreadPoolExecutor(2) as waiting:  # a connection takes as long as a large state does
+            waiting.submit(_connected, self.reader)
+            waiting.submit(_connected, self._commits.journal)
+            self._log_id = self._log.topic_id(self.place.topic("journal"))
+            self._heads, head = self._look_up_head()
+            self._store = self._make_store(self._commits.write)
+            kept = [] if self._fresh else self._store.load()
+            base = self._newest_good(kept)
         if base is None and not self._fresh and (kept or head is not None):
             raise CheckpointError(self._nothing_to_go_on_from(head, kept=bool(kept)))
         self._commits.open()  # not earlier: a process that cannot start must not stop one that runs
@@ -208,15 +212,15 @@ class Kept:
         self._first()
         self.snapshot()
 
-    def _known_head(self) -> int | None:
-        """The number of the last snapshot that the topic knows of; it outlives folder and journal."""
-        topic = self.place.topic("snapshots")
-        reader = self._log.reader([Subscription(topic, key=self.place.role)])
+    def _look_up_head(self) -> tuple[Partition, int | None]:
+        """Where the number of the last snapshot is kept, and that number: it outlives folder and journal."""
+        reader = self._log.reader([Subscription(self.place.topic("snapshots"), key=self.place.role)])
         try:
+            (place,) = reader.ends()
             heads = [m for m in read_all(reader, self._clock) if m.key == f"{self.place.role}/head"]
         finally:
             reader.close()
-        return int(heads[-1].value or b"0") if heads else None
+        return place, int(heads[-1].value or b"0") if heads else None
 
     def _go_on(self, base: dict[str, Any], head: int) -> None:
         self.number, now_s = base["number"], base["now_s"]
@@ -434,3 +438,9 @@ class Kept:
             self.finish()
         finally:
             self.close()
+
+
+def _connected(reader: Reader) -> None:
+    """Let a reader connect; what is wrong with it comes up again where it is read."""
+    with suppress(LogError):
+        reader.ends()

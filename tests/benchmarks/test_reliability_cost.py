@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from pathlib import Path
 
 import numpy as np
@@ -229,7 +230,7 @@ def test_what_a_longer_commit_interval_gives_and_takes(
     for interval_s in (0.1, 0.5, 2.0):
         settings = replace(bare, prefix=f"{bare.prefix}-{interval_s}")
         log = log_of("broker", request)
-        network = Network(log, settings, replace(WITH, commit_interval_s=interval_s), tmp_path)
+        network = Network(log, settings, changed(WITH, commit_interval_s=interval_s), tmp_path)
         rate, delay_s = network.rate(COUNTS["broker"], time.perf_counter), network.delay_s(7)
         network.close()
         log.close()

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import OwnBroker
+from tests.brokers import SOCKETS_ARE_LEFT, OwnBroker
 from tests.chaos import Chaos, Run
+
+pytestmark = SOCKETS_ARE_LEFT
 
 
 @pytest.mark.timeout(280)

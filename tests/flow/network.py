@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from streamgp.roles.cloud import CloudRole
 from streamgp.roles.identity import make_gate
@@ -58,6 +60,35 @@ class Crashing:
 
     def writer(self, *, transactional_id: str | None = None) -> object:
         return _Writer(self, self.inner.writer(transactional_id=transactional_id))
+
+
+class Victims(Protocol):
+    """Kept processes by name, and the log of each."""
+
+    logs: dict[str, Crashing]
+    kept: dict[str, Kept]
+
+    def names(self) -> list[str]: ...
+
+    def kill(self, name: str) -> None: ...
+
+
+class Killer:
+    """Kills one of them in a share of the rounds: between steps, within a transaction, or after it."""
+
+    def __init__(self, victims: Victims, rng: random.Random, *, share: float, most: int = 30) -> None:
+        self.kills = 0
+        self._victims, self._rng, self._share, self._most = victims, rng, share, most
+
+    def __call__(self, round_: int) -> None:
+        if not round_ or self._rng.random() >= self._share or self.kills >= self._most:
+            return
+        self.kills += 1
+        name, how = self._rng.choice(self._victims.names()), self._rng.choice(["between", "within", "after"])
+        if how != "between":
+            self._victims.logs[name].crash = how
+        elif name in self._victims.kept:
+            self._victims.kill(name)
 
 
 class _Writer:

@@ -9,7 +9,7 @@ import pytest
 
 from streamgp.wire.codec import decode
 from streamgp.wire.records import Forecast, Prediction
-from tests.flow.network import STATIONS, Network, observations, settings_of
+from tests.flow.network import STATIONS, Killer, Network, observations, settings_of
 
 SENT = observations(48)
 
@@ -42,20 +42,9 @@ def test_kills_at_random_change_nothing(seed: int, tmp_path: Path, undisturbed: 
     rng = random.Random(seed)
     network = Network(tmp_path, settings_of(snapshot_every_s=rng.choice([0.1, 0.5, 3.0])))
     network.send(SENT)
-    kills = 0
-
-    def disturb(round_: int) -> None:
-        nonlocal kills
-        if round_ and rng.random() < 0.3 and kills < 30:
-            kills += 1
-            name, how = rng.choice(network.names()), rng.choice(["between", "within", "after"])
-            if how != "between":
-                network.logs[name].crash = how
-            elif name in network.kept:
-                network.kill(name)
-
-    network.run(disturb)
-    assert kills >= 15
+    killer = Killer(network, rng, share=0.3)
+    network.run(killer)
+    assert killer.kills >= 15
     network.check(SENT)
     for station in STATIONS:
         assert network.model(station) == undisturbed.model(station)

@@ -33,7 +33,7 @@ from streamgp.wire.log import Message, Outgoing, Subscription
 from streamgp.wire.memory import MemoryLog, SimulatedCrash
 from streamgp.wire.records import GlobalState, Observation, Update
 from streamgp.wire.topics import topic_plan
-from tests.flow.network import Crashing
+from tests.flow.network import Crashing, Killer
 from tests.roles.training import SETTINGS, rows_of
 
 DAY_MS = 86_400_000
@@ -167,20 +167,10 @@ def test_kept_processes_give_the_numbers_of_one(undisturbed: Training) -> None:
 def test_kills_at_random_change_no_bit_of_a_training(seed: int, tmp_path: Path, undisturbed: Training) -> None:
     """R66, C17: own layers and shared block, between steps, within a transaction, and after it."""
     rng = random.Random(seed)
-    training, kills = Training(tmp_path), 0
-
-    def disturb(round_: int) -> None:
-        nonlocal kills
-        if round_ and rng.random() < 0.5 and kills < 30:
-            kills += 1
-            name, how = rng.choice(training.names()), rng.choice(["between", "within", "after"])
-            if how != "between":
-                training.logs[name].crash = how
-            elif name in training.kept:
-                training.kill(name)
-
-    training.run(disturb)
-    assert kills >= 15
+    training = Training(tmp_path)
+    killer = Killer(training, rng, share=0.5)
+    training.run(killer)
+    assert killer.kills >= 15
     training.check()
     assert training.block() == undisturbed.block()
     assert training.own() == undisturbed.own()

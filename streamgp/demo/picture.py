@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -99,7 +100,9 @@ def _running(axes: Axes, tally: Tally, methods: list[str], attack_from_ms: int |
     for method in methods:
         points = tally.curve[method]
         times = [t / _DAY_MS for t, _ in points]
-        axes.plot(times, [e for _, e in points], label=LABELS[method], color=_COLOURS[method])
+        # chosen is often the network's forecast: both are seen where one line is dashed and on top
+        style: dict[str, Any] = {"linestyle": "--", "zorder": 3} if method == "network" else {}
+        axes.plot(times, [e for _, e in points], label=LABELS[method], color=_COLOURS[method], **style)
     axes.xaxis_date()
     if attack_from_ms is not None:
         at = attack_from_ms / _DAY_MS

@@ -13,16 +13,19 @@ from streamgp.gp.gaussian import Array
 _NUMBERS = 20_000  # in one block of answers: with a dozen arrays of them no page is asked for anew
 
 
-def blocks(shape: tuple[int, ...]) -> list[slice]:
-    """The points of answers of ``shape`` (n, m) in blocks; one at least."""
+def blocks(shape: tuple[int, ...], *, numbers: int = _NUMBERS) -> list[slice]:
+    """The points of answers of ``shape`` (n, m) in blocks of about ``numbers`` answers; one at least."""
     n, m = shape
-    width = max(1, _NUMBERS // n)
+    width = max(1, numbers // n)
     return [slice(start, min(start + width, m)) for start in range(0, max(m, 1), width)]
 
 
-def by_points(shape: tuple[int, ...], rule: Callable[[slice], Fused]) -> Fused:
-    """What ``rule`` says of all points of answers of ``shape`` (n, m), asked for blocks of them."""
-    parts = [rule(here) for here in blocks(shape)]
+def by_points(shape: tuple[int, ...], rule: Callable[[slice], Fused], *, numbers: int = _NUMBERS) -> Fused:
+    """What ``rule`` says of all points of answers of ``shape`` (n, m), asked for blocks of them.
+
+    A rule that holds few arrays at a time may have larger blocks, and so fewer calls.
+    """
+    parts = [rule(here) for here in blocks(shape, numbers=numbers)]
     if len(parts) == 1:
         return parts[0]
     return Fused(

@@ -58,6 +58,9 @@ def check_quorum(n_agents: int, n_trim: int) -> None:
         raise NoQuorumError(f"cutting {n_trim} at each end needs more than {4 * n_trim} agents, got {n_agents}")
 
 
+_BLOCK = 50_000  # answers that are worked on at a time
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Cuts:
@@ -113,7 +116,7 @@ def trimmed_poe(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Fused:
     """
     M, V, ok = open_door(means, variances)
     check_quorum(M.shape[0], n_trim)
-    return by_points(M.shape, lambda here: _fuse(M[:, here], V[:, here], ok[:, here], n_trim))
+    return by_points(M.shape, lambda here: _fuse(M[:, here], V[:, here], ok[:, here], n_trim), numbers=_BLOCK)
 
 
 def cut_sides(means: ArrayLike, variances: ArrayLike, n_trim: int) -> Cuts:

@@ -80,7 +80,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         and not more; ``fixed``: ``n_local`` of them, moved by gradient.
     ranks
         ``elbo``: with several outputs the residual gets up to one latent an output where the bound asks for more
-        than ``rank_local``; ``fixed``: it has ``rank_local``. By rounds ranks are always fixed.
+        than ``rank_local``; ``fixed``: it has ``rank_local``, as with a fixed budget, and by rounds, always.
     lengthscale
         Of the global and deviation kernels, in units of x, where it is known, such as the resolution of the inputs;
         by default it is fitted.
@@ -183,7 +183,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             if self.budget == "elbo"
             else 0,
             lengthscale=self._known_lengthscale(),
-            most_rank=self.n_outputs if self.ranks == "elbo" else 0,
+            most_rank=self.n_outputs if self.ranks == self.budget == "elbo" else 0,
         )
         with threadpool_limits(limits=1, user_api="blas"):
             if self.optimizer == "rounds":

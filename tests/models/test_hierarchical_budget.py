@@ -117,4 +117,6 @@ def test_the_residual_gets_the_latents_that_it_needs(rank: int) -> None:
     assert model.fit(Xs, Ys).rank_local_ == rank
     held = HierarchicalGP(**given, random_state=0, n_starts=1, max_iter=50, ranks="fixed").fit(Xs, Ys)
     assert held.rank_local_ == 1
+    fixed = HierarchicalGP(**given, random_state=0, n_starts=1, max_iter=2, budget="fixed").fit(Xs, Ys)
+    assert fixed.rank_local_ == 1
     assert model.lower_bound_ >= held.lower_bound_ - 2 * ENOUGH_NATS

@@ -118,7 +118,8 @@ class FeatureMap:
         self._depth = self.settings.depth
         self._cadence_ms = self.settings.cadence_ms
         self._period_ms = [PERIOD_MS[period] for period in self.settings.periods]
-        self._last_ms: int | None = None
+        self.last_ms: int | None = None  #: event time of the last reading
+        self._next_ms: int | None = None  # when the next one is due
         self._values: list[float] = []  # the last ones, at most twice as many as a row looks back on
         self._x_scales = {name: RunningScale() for name in self.settings.x}
         self._x_last: dict[str, float] = {}
@@ -133,14 +134,14 @@ class FeatureMap:
         """
         if not math.isfinite(y):
             raise ValueError(f"y must be finite, got {y}")
-        if self._last_ms is not None and time_ms <= self._last_ms:
-            raise ValueError(f"time {time_ms} does not follow {self._last_ms}")
+        if self.last_ms is not None and time_ms <= self.last_ms:
+            raise ValueError(f"time {time_ms} does not follow {self.last_ms}")
         self.take(time_ms, x, y)
 
     def take(self, time_ms: int, x: Mapping[str, float | None], y: float) -> None:
         """:meth:`observe` for a caller who knows that y is finite and that the time goes forward."""
         values = self._values
-        if missed := self._missed(time_ms):
+        if time_ms != self._next_ms and (missed := self._missed(time_ms)):
             if missed > self.settings.max_gap:
                 values.clear()
             elif values:
@@ -148,23 +149,18 @@ class FeatureMap:
         values.append(float(y))
         if len(values) >= 2 * self._depth:
             del values[: -self._depth]
-        self._last_ms = time_ms
+        self.last_ms, self._next_ms = time_ms, time_ms + self._cadence_ms
         for name in self.settings.x:
             value = x.get(name)
             if value is not None and abs(value) < LARGEST:
                 self._x_scales[name].update(value)
                 self._x_last[name] = float(value)
 
-    @property
-    def last_ms(self) -> int | None:
-        """Event time of the last reading."""
-        return self._last_ms
-
     def _missed(self, time_ms: int) -> int:
         """Steps between the last reading and ``time_ms`` that brought none."""
-        if self._last_ms is None or time_ms - self._last_ms == self._cadence_ms:
+        if self.last_ms is None:
             return 0
-        return max(0, round((time_ms - self._last_ms) / self.settings.cadence_ms) - 1)
+        return max(0, round((time_ms - self.last_ms) / self.settings.cadence_ms) - 1)
 
     def row(
         self,
@@ -195,7 +191,7 @@ class FeatureMap:
         s, values = self.settings, self._values
         if len(values) < self._depth:
             return None
-        if missed := self._missed(target_ms):
+        if target_ms != self._next_ms and (missed := self._missed(target_ms)):
             if missed > s.max_gap:
                 return None
             values = values + [values[-1]] * missed
@@ -222,7 +218,7 @@ class FeatureMap:
         return {
             "version": VERSION,
             "settings": asdict(self.settings),
-            "last_ms": self._last_ms,
+            "last_ms": self.last_ms,
             "values": np.array(self._values[-self._depth :]),
             "x_scales": {name: scale.state() for name, scale in self._x_scales.items()},
             "x_last": dict(self._x_last),
@@ -244,7 +240,9 @@ class FeatureMap:
                 k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in state["settings"].items()
             }
             new = cls(FeatureSettings(**settings))
-            new._last_ms = None if state["last_ms"] is None else int(state["last_ms"])
+            if state["last_ms"] is not None:
+                new.last_ms = int(state["last_ms"])
+                new._next_ms = new.last_ms + new._cadence_ms
             new._values.extend([float(v) for v in state["values"]][-new._depth :])
             new._x_scales = {name: RunningScale.from_state(state["x_scales"][name]) for name in new.settings.x}
             new._x_last = {str(name): float(value) for name, value in state["x_last"].items()}

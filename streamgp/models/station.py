@@ -157,9 +157,8 @@ class StationModel:
             raise ValueError(f"time {time_ms} does not follow {features.last_ms}")
         cells = features.cells(time_ms, x, shift=shift, scale=scale)
         if cells is not None:
-            cells.append((y - shift) / scale)
-            row = np.array(cells, dtype=np.float64)
-            (self._model or self._current()).learn(row[None, :-1], row[-1:])
+            model = self._model or self._current()
+            model.learn(np.array(cells, dtype=np.float64)[None], np.array([(y - shift) / scale], dtype=np.float64))
         features.take(time_ms, x, y)
 
     def adopt(self, given: GlobalModel) -> bool:

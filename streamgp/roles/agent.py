@@ -108,7 +108,9 @@ class Agent:
 
     def learn(self, observation: Observation) -> None:
         """Take in the station's next observation; if this raises, nothing has changed."""
-        y, time_ms = scalar(observation), observation.time_ms
+        y, time_ms = observation.y, observation.time_ms
+        if type(y) is not float:
+            y = scalar(observation)
         self.model.observe(time_ms, observation.x, y)
         if self._settings.horizons:
             self._choosing.learned(time_ms, y)
@@ -297,8 +299,6 @@ def scalar(observation: Observation) -> float:
         If the record holds several outputs, or null.
     """
     y = observation.y
-    if type(y) is float:
-        return y
     if isinstance(y, tuple):
         if len(y) != 1 or y[0] is None:
             raise ValueError(f"y has {len(y)} outputs, or null; an agent learns one number")

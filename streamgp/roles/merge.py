@@ -213,6 +213,8 @@ class Merge:
         young = self._lateness_ms and self._newest_ms is not None and self._newest_ms - time_ms < self._lateness_ms
         if young and not self._waited(self._head_since_s, self._idle_wait_s, now_s):
             return False
+        if not self._peers:
+            return True
         true = []
         for peer in self._peers.values():
             if peer.excused or self._behind(peer):

@@ -34,7 +34,7 @@ WHOLE, WHOLE_SPARSE = 2000, 4000
 #: beyond it, exact conditionals of small blocks given their nearest block are climbed: rows at most, and iterations.
 #: On kin40k, J = 24, the subset leaves an RMSE of 0.22, 3,000 rows by blocks bring it to 0.147 in 0.8 s, all 10,000 to
 #: 0.144 in 2 s; the exact evidence of 1,000 random rows takes 1.4 s and ends at 0.160.
-CLIMBS = ((3000, 10), (12_000, 6), (40_000, 4))
+CLIMBS = ((3000, 20), (12_000, 8), (40_000, 4))
 BLOCK = 128
 #: such a climb may cost about as much as the model itself; the first one has at least this many rows
 LEAST_CLIMB = 1500
@@ -101,10 +101,10 @@ def climbs(n: int, *, region: float) -> Iterator[tuple[int, int]]:
     A row costs the model time in proportion to ``region ** 2`` and a climb ``(2 BLOCK) ** 2`` an evaluation: a quick
     model does not wait for hyperparameters that it cannot use.
     """
-    budget = 6.0 * n * (region / (2 * BLOCK)) ** 2
+    budget = 8.0 * n * (region / (2 * BLOCK)) ** 2
     before = 0
     for most, iterations in CLIMBS:
-        evaluations = 1.6 * iterations
+        evaluations = 1.3 * iterations
         rows = int(min(most, n, budget / evaluations))
         if before == 0:
             rows = max(rows, min(n, LEAST_CLIMB))

@@ -23,6 +23,9 @@ from streamgp.models.cpoe.gradient import Accumulator, nugget, tree_evidence
 from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.prior import LogNormalPrior
 
+#: of a climb, in logarithms of hyperparameters
+FIRST_STEP = 0.5
+
 Evaluate = Callable[["Hyper"], tuple[float, Array]]
 
 
@@ -105,12 +108,14 @@ def maximise(
 ) -> Outcome:
     """L-BFGS-B from ``start``; a point where the evidence cannot be had is a bad point, not an end.
 
-    ``offset`` is taken off the evidence so that the relative stopping rule means the same in any unit of y.
+    ``offset`` is taken off the evidence so that the relative stopping rule means the same in any unit of y. The
+    function is scaled so that the first step is ``FIRST_STEP`` long: between bounds, L-BFGS-B would begin with the
+    whole gradient, end where nothing is a number, and take the way back for convergence.
     """
-    best_t, best, worst = start.vector, -np.inf, 0.0
+    best_t, best, worst, scale = start.vector, -np.inf, 0.0, 0.0
 
     def negative(t: Array) -> tuple[float, Array]:
-        nonlocal best_t, best, worst
+        nonlocal best_t, best, worst, scale
         try:
             value, gradient = evaluate(start.at(t))
         except NotPositiveDefiniteError:
@@ -119,11 +124,13 @@ def maximise(
             extra, slope = prior.log_density(t)
             value, gradient = value + extra, gradient + slope
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
-            return worst + 1e3 * (1.0 + abs(worst)), np.zeros_like(t)
+            return (scale or 1.0) * (worst + 1e3 * (1.0 + abs(worst))), np.zeros_like(t)
         worst = max(worst, offset - value)
         if value > best:
             best_t, best = t.copy(), value
-        return offset - value, -gradient
+        if scale == 0.0:
+            scale = min(1.0, FIRST_STEP / max(float(np.linalg.norm(gradient)), 1e-300))
+        return scale * (offset - value), -scale * gradient
 
     iterations = 0
     first = np.clip(start.vector, log_bounds[:, 0], log_bounds[:, 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -30,6 +31,8 @@ MOST = 2_000
 UNSEEN = 1_000_000
 #: a snapshot may take no more than this share of the time
 SHARE = 0.05
+#: for this share of the commit interval outputs wait for others, where the last commit is an interval ago
+LINGER = 0.1
 
 
 class KeptRole(Role, Protocol):
@@ -73,7 +76,7 @@ class Place:
 class Kept:
     """Runs a role so that after a crash its successor is, to the bit, where the last commit was.
 
-    Outputs are collected for ``commit_interval_s`` and committed in one transaction with the offsets of the
+    Outputs are collected for up to ``commit_interval_s`` and committed in one transaction with the offsets of the
     inputs and the journal of what the role was called with. Snapshots are taken rarely, right after a commit: a
     successor restores the last good one and calls the role again as the journal says, writing nothing. The time
     that a role sees goes on where it was, so that its waits do not run out while it is down.
@@ -135,6 +138,8 @@ class Kept:
         self._head: Outgoing | None = None
         self._crc = 0
         self._since_s: float | None = None  # when the first thing was done that is not committed
+        self._output_s: float | None = None  # when the first output of it was
+        self._last_s = -math.inf  # when the last commit was, in the role's own time
         self._busy_s = 0.0
         self._cost_s = 0.0
         self._changed = False
@@ -279,8 +284,8 @@ class Kept:
         """Read, work, write, and commit if it is due; whether anything was done."""
         before_s, wake = self.now_s(), self.role.wake_s(self.now_s())
         waits = [timeout_s] if wake is None else [timeout_s, max(wake, IDLE_S) if self._idle else wake]
-        if self._since_s is not None:
-            waits.append(max(0.0, self._since_s + self._settings.commit_interval_s - before_s))
+        if (due_s := self._due_s()) is not None:
+            waits.append(max(0.0, due_s - before_s))
         messages = self.reader.poll(min(waits), without=self.role.full())
         now_s, started = self.now_s(), self._clock.monotonic_s()
         fed, refused = self._let_in(messages)
@@ -336,12 +341,24 @@ class Kept:
         self._outputs += [o for o in out if o.topic not in self.place.at_once]
         if (out or anything) and self._since_s is None:
             self._since_s = now_s
+        if self._outputs and self._output_s is None:
+            self._output_s = now_s
+
+    def _due_s(self) -> float | None:
+        """When the next commit is due: an interval after the last or later, and outputs wait little beyond that."""
+        if self._since_s is None:
+            return None
+        interval_s = self._settings.commit_interval_s
+        due_s = self._since_s + interval_s
+        if self._output_s is not None:
+            due_s = min(due_s, max(self._last_s + interval_s, self._output_s + LINGER * interval_s))
+        return due_s
 
     def _due(self, now_s: float) -> bool:
-        if self._since_s is None:
+        due_s = self._due_s()
+        if due_s is None:
             return False
-        full = len(self._calls) > MOST or len(self._outputs) > MOST
-        return full or now_s - self._since_s >= self._settings.commit_interval_s
+        return len(self._calls) > MOST or len(self._outputs) > MOST or now_s >= due_s
 
     def commit(self) -> None:
         """Make all that was done final; see :meth:`streamgp.roles.commits.Commits.commit` for what it raises."""
@@ -356,7 +373,8 @@ class Kept:
         )
         self._commits.commit(segment, outputs, self.role.done(), self.gate)
         self.number += 1
-        self._outputs, self._head, self._calls, self._crc, self._since_s = [], None, Calls(), 0, None
+        self._outputs, self._head, self._calls, self._crc = [], None, Calls(), 0
+        self._since_s, self._output_s, self._last_s = None, None, self.now_s()
         self._changed = True
         self.committed_s = self.stepped_s = self._clock.monotonic_s()
 

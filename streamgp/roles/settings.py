@@ -129,8 +129,9 @@ class KeepSettings(_Section, frozen=True, kw_only=True):
     state: str | None = None
     """A folder, or ``topic``: the compacted snapshots topic. Default: a folder of its own in the user's state home."""
     commit_interval_s: float = 0.5
-    """Outputs wait no longer than this for their transaction. One takes 15 to 30 ms and a hundred records cost no
-    more than one, so a longer interval costs delay and spares the broker work."""
+    """Outputs wait no longer than this for their transaction, and a tenth of it where the last one is that long ago.
+    One takes 15 to 30 ms, and a hundred records cost no more than one: a longer interval costs delay and spares the
+    broker work."""
     snapshot_every_s: float = 60.0
     """Seconds between snapshots while anything changes."""
     snapshot_busy_s: float = 5.0

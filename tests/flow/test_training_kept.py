@@ -118,7 +118,7 @@ class Training:
             disturb(round_)
             for name in self.names():
                 self.step(name)
-            self.clock.advance(0.02)
+            self.clock.advance(0.005)
             if len(self.ended) == len(self.names()):
                 return
         raise AssertionError("it did not end")

@@ -3,13 +3,14 @@
 from streamgp.fusion.asked import Asked, Correction, Influence
 from streamgp.fusion.attacks import KINDS, Answer, Attack, make_attack
 from streamgp.fusion.averages import geometric_median, krum, mean_of_experts, median_of_experts
-from streamgp.fusion.calibrated import Calibration, calibrated_poe, is_degraded, outlying
+from streamgp.fusion.calibrated import Calibration, calibrated_poe
 from streamgp.fusion.choose import ChoiceConstants, choose
 from streamgp.fusion.committees import bcm, grbcm, rbcm
 from streamgp.fusion.fused import Fused, Usable, usable
 from streamgp.fusion.network import NetworkLayer
 from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.fusion.products import covariance_intersection, gpoe, min_variance, product_of_experts
+from streamgp.fusion.suspects import is_degraded, outlying
 from streamgp.fusion.trimmed import Cuts, cut_sides, n_trim_for, trimmed_poe
 from streamgp.fusion.trust import TrustLedger
 from streamgp.fusion.trust_report import AgentTrust, follow_beta

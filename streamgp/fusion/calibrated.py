@@ -9,14 +9,13 @@ vote.
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamgp.fusion.blocks import blocks, by_points, middle, within
+from streamgp.fusion.blocks import by_points, middle, within
 from streamgp.fusion.fused import VARIANCE_LIMITS, Fused, Mask, alone, numbers, open_door
 from streamgp.fusion.sums import coarse_sum, order_free_sum
 from streamgp.fusion.trimmed import check_quorum
@@ -29,7 +28,6 @@ _MAD_TO_SD = 1.4826  # of a Gaussian
 _LEAST_LOG_SPREAD = 0.5  # a claim within a factor of 12 of the typical one is nothing strange
 _SAME = 1e-6  # of a standard deviation, and of a variance itself: answers this near are copies
 _LEAST_SPREAD = 0.25  # of the typical claimed standard deviation: agents that agree closely are not outliers
-OUTLYING = 6.0  # robust z-score of an answer that no honest agent is expected to give
 
 
 @final
@@ -116,7 +114,7 @@ def calibrated_poe(
     M, V, ok = open_door(means, variances)
     n, _ = M.shape
     check_quorum(n, n_trim)
-    records = _records(calibration, n)
+    records = records_of(calibration, n)
     used = ok & ~records.barred[:, None]
     used = np.where(used.any(axis=0), used, ok)  # if every agent is barred, the records cannot tell them apart
     factor = records.factor[:, None]
@@ -124,39 +122,8 @@ def calibrated_poe(
     return alone(fused, M, V, ok)
 
 
-def outlying(means: ArrayLike, variances: ArrayLike) -> Mask:
-    """(n_agents, m) answers that are unusable, or whose mean lies more than 6 robust standard deviations off."""
-    M, V, ok = open_door(means, variances)
-    count = ok.sum(axis=0)
-    beyond = ~ok
-    for here in blocks(M.shape):
-        m, used, n = M[:, here], ok[:, here], count[here]
-        off = np.abs(m - middle(_in_order(m, used), n))
-        typical = np.sqrt(middle(np.sort(V[:, here], axis=0), n))
-        beyond[:, here] |= off > OUTLYING * _spread(off, used, n, typical)
-    return beyond
-
-
-def is_degraded(means: ArrayLike, variances: ArrayLike, n_trim: int, *, calibration: Calibration | None = None) -> bool:
-    """Whether more agents than ``n_trim`` are seen to lie at some point: then no rule's promise holds.
-
-    An agent is seen to lie if its answer is unusable or outlying, or if it is barred by its record. Liars that
-    agree with each other and outnumber the honest cannot be seen in one query; their records tell, once the truth
-    is known.
-
-    Examples
-    --------
-    >>> is_degraded([[1.0], [1.1], [0.9], [1.0], [1.0], [50.0], [60.0]], [[0.1]] * 7, 1)
-    True
-    """
-    if operator.index(n_trim) < 0:
-        raise ValueError(f"n_trim must not be negative, got {n_trim}")
-    suspect = outlying(means, variances)
-    suspect |= _records(calibration, len(suspect)).barred[:, None]
-    return bool((suspect.sum(axis=0) > n_trim).any())
-
-
-def _records(calibration: Calibration | None, n: int) -> Calibration:
+def records_of(calibration: Calibration | None, n: int) -> Calibration:
+    """``calibration``, held to be of n agents; no records without one."""
     if calibration is None:
         return Calibration.none(n)
     if calibration.factor.shape != (n,):
@@ -228,10 +195,10 @@ def _faded(M: Array, V: Array, own: Array, used: Mask, n_trim: int, typical: Arr
     typical : (m,)
         The typical claimed standard deviation.
     """
-    by_mean, count = _in_order(M, used), used.sum(axis=0)
+    by_mean, count = in_order(M, used), used.sum(axis=0)
     votes = _votes(M, V, used, n_trim, by_mean)
     away = M - middle(by_mean, count)
-    spread = _spread(np.abs(away) / own, used, count, typical)
+    spread = robust_spread(np.abs(away) / own, used, count, typical)
     away /= spread
     slope = np.divide(-1.0 / (_NONE - _FULL), own, out=own)
     fade = _fade(away, slope, votes)
@@ -269,7 +236,7 @@ def _votes(M: Array, V: Array, used: Mask, n_trim: int, by_mean: Array) -> Array
         with np.errstate(invalid="ignore"):  # inf - inf among those not in use
             close = np.flatnonzero((by_mean[1:] - by_mean[:-1] <= _SAME * widest).any(axis=0))
             if close.size:  # nor are they copies where no two variances are alike
-                by_variance = _in_order(V[:, close], used[:, close])
+                by_variance = in_order(V[:, close], used[:, close])
                 alike = by_variance[1:] - by_variance[:-1] <= _SAME * by_variance[:-1]
                 close = close[alike.any(axis=0)]
     if whole and not close.size:
@@ -296,11 +263,11 @@ def _shared(M: Array, V: Array, used: Mask, n_trim: int) -> Array:
     return votes
 
 
-def _spread(off: Array, used: Mask, count: NDArray[np.intp], typical: Array) -> Array:
+def robust_spread(off: Array, used: Mask, count: NDArray[np.intp], typical: Array) -> Array:
     """(m,) robust standard deviation from absolute deviations, not much less than the typical claim."""
-    return np.maximum(_MAD_TO_SD * middle(_in_order(off, used), count), _LEAST_SPREAD * typical)
+    return np.maximum(_MAD_TO_SD * middle(in_order(off, used), count), _LEAST_SPREAD * typical)
 
 
-def _in_order(values: Array, used: Mask) -> Array:
+def in_order(values: Array, used: Mask) -> Array:
     """(n, m) values of those in use in ascending order, then infinities."""
     return np.sort(values if used.all() else np.where(used, values, np.inf), axis=0)

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from typing_extensions import Self
 
 from streamgp.errors import CheckpointError, NoQuorumError, SettingsError
-from streamgp.fusion.calibrated import Calibration, outlying
+from streamgp.fusion.calibrated import Calibration
 from streamgp.fusion.fused import as_answers, numbers, usable
 from streamgp.fusion.pairs import PairRecords
+from streamgp.fusion.suspects import outlying
 from streamgp.fusion.tally import Pending, Tally, scores
 from streamgp.fusion.trimmed import cut_sides
 from streamgp.fusion.trust_report import AgentTrust

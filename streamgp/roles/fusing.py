@@ -12,8 +12,9 @@ import numpy as np
 from msgspec import UNSET, structs
 
 from streamgp.errors import NoQuorumError
-from streamgp.fusion.calibrated import Calibration, calibrated_poe, is_degraded
+from streamgp.fusion.calibrated import Calibration, calibrated_poe
 from streamgp.fusion.fused import Fused, usable
+from streamgp.fusion.suspects import is_degraded
 from streamgp.fusion.trimmed import n_trim_for, trimmed_poe
 from streamgp.fusion.trust import TrustLedger
 from streamgp.fusion.trust_report import follow_beta

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from types import FrameType
 from typing import NoReturn, final
@@ -83,5 +85,19 @@ def main() -> None:
     """Online, federated, Byzantine-resilient Gaussian processes over Kafka."""
 
 
+def run() -> None:
+    """The process. One that runs a role is gone when the role has ended: the interpreter is not taken down first."""
+    try:
+        main(prog_name="streamgp")
+    except SystemExit as ended:
+        if not ROLES.isdisjoint(sys.argv[1:2]) and isinstance(ended.code, int):
+            atexit._run_exitfuncs()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(ended.code)
+        raise
+
+
 if __name__ == "__main__":
-    main(prog_name="streamgp")
+    run()

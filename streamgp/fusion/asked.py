@@ -26,7 +26,7 @@ class Asked:
     TypeError
         If the station is no string, the time no integer, or a number none.
     ValueError
-        If the time lies beyond 2^56 ms.
+        If the time lies beyond 2^56 ms, or an integer beyond all floats.
     """
 
     station: str
@@ -43,8 +43,9 @@ class Asked:
         check_station(self.station)
         check_time(self.target_ms, name="target_ms")
         for name in ("mean", "variance", "noise_variance"):
-            if not isinstance(getattr(self, name), _NUMBER):
-                raise TypeError(f"{name} of {self.station!r} must be a number, got {getattr(self, name)!r}")
+            if getattr(self, name) is None:
+                raise TypeError(f"{name} of {self.station!r} must be a number, got None")
+            check_number(getattr(self, name), name=name, station=self.station)
         for name in ("innovation", "level", "spread", "fused_mean"):
             check_number(getattr(self, name), name=name, station=self.station)
 
@@ -85,9 +86,9 @@ class Influence:
 
 
 def is_usable(a: Asked) -> bool:
-    """Whether a forecast can be corrected: finite, with a positive variance."""
+    """Whether a forecast can be corrected: finite, with a positive variance and neither part of it negative."""
     total = a.variance + a.noise_variance
-    return bool(np.isfinite(a.mean) and np.isfinite(total) and total > 0.0)
+    return bool(np.isfinite(a.mean) and np.isfinite(total) and total > 0.0 and min(a.variance, a.noise_variance) >= 0.0)
 
 
 def unchanged(a: Asked) -> Correction:
@@ -113,9 +114,15 @@ def check_time(time_ms: object, *, name: str) -> None:
 
 
 def check_number(value: object, *, name: str, station: str) -> None:
-    """Raise TypeError if this is neither a number nor None."""
-    if value is not None and not isinstance(value, _NUMBER):
+    """Raise TypeError if this is neither a number nor None, ValueError if no float can hold it."""
+    if value is None:
+        return
+    if not isinstance(value, _NUMBER):
         raise TypeError(f"{name} of {station!r} must be a number or None, got {value!r}")
+    try:
+        float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} of {station!r} is larger than any float") from error
 
 
 def check_told(told: Iterable[tuple[object, object]]) -> None:

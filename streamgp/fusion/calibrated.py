@@ -65,8 +65,9 @@ class Calibration:
             )
         if not ((factor >= VARIANCE_LIMITS[0]) & (factor <= VARIANCE_LIMITS[1])).all():
             raise ValueError(f"factors must be in [{VARIANCE_LIMITS[0]:g}, {VARIANCE_LIMITS[1]:g}], got {factor}")
-        object.__setattr__(self, "factor", factor)
-        object.__setattr__(self, "barred", barred)
+        for name, values in (("factor", factor.copy()), ("barred", barred.copy())):
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
 
     @classmethod
     def none(cls, n_agents: int) -> Calibration:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from streamgp.errors import SettingsError
 
+#: each station keeps a row of so many: what beyond this is a slip of the pen
+MOST_CANDIDATES = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
@@ -71,8 +74,17 @@ class NetworkSettings:
         for name in ("forgetting", "ridge"):
             if not isinstance(getattr(self, name), tuple) or not getattr(self, name):
                 raise SettingsError(f"{name} must be a tuple of at least one number, got {getattr(self, name)!r}")
-        if not 0 <= self.n_sources <= self.n_candidates:
-            raise SettingsError("n_sources must be between 0 and n_candidates")
+        if not 0 <= self.n_sources <= self.n_candidates <= MOST_CANDIDATES:
+            raise SettingsError(
+                f"n_sources must be between 0 and n_candidates, n_candidates at most {MOST_CANDIDATES:,}, "
+                f"got {self.n_sources} and {self.n_candidates}"
+            )
+        single = ("clip", "mixture_memory", "hedge_memory", "harm_memory", "handicap", "budget", "harm_threshold")
+        for name in (*single, "volatility_ridge", "volatility_memory", "forgetting", "ridge"):
+            values = getattr(self, name)
+            for value in values if isinstance(values, tuple) else (values,):
+                if isinstance(value, bool) or not isinstance(value, (int, float)):
+                    raise SettingsError(f"{name} must be a number, got {value!r}")
         for name in ("clip", "harm_threshold", "volatility_ridge"):
             if not 0.0 < getattr(self, name) < math.inf:
                 raise SettingsError(f"{name} must be positive and finite")

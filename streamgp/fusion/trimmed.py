@@ -177,13 +177,21 @@ def _ends(
         (ordered[cut - 1, points] == least) | (ordered[np.minimum(last + 1, len(ordered) - 1), points] == greatest)
     )
     if tied.any():
-        place = _places(values[:, tied], other[:, tied], ok[:, tied])
-        low[:, tied] = place < cut[tied]
-        high[:, tied] = (place > last[tied]) & ok[:, tied]
+        here, there, mask = values[:, tied], other[:, tied], ok[:, tied]
+        need = cut[tied] - low[:, tied].sum(axis=0)
+        low[:, tied] |= _first(mask & (here == least[tied]), there, need)
+        need = cut[tied] - high[:, tied].sum(axis=0)
+        high[:, tied] |= _first((mask & (here == greatest[tied]))[::-1], -there[::-1], need)[::-1]
     return low, high, least, greatest
 
 
-def _places(values: Array, other: Array, ok: Mask) -> NDArray[np.intp]:
-    """(n, m) place of each usable answer, smallest first, ties by the other quantity and then by row."""
-    order = np.lexsort((other, values, ~ok), axis=0)
-    return np.argsort(order, axis=0)
+def _first(among: Mask, by: Array, need: NDArray[np.intp]) -> Mask:
+    """Per point the ``need`` of these with the smallest ``by``, and of equals those that come first."""
+    points = np.arange(by.shape[1])
+    ranked = np.where(among, by, np.inf)
+    edge = np.sort(ranked, axis=0)[np.maximum(need - 1, 0), points]
+    found = ranked < edge
+    equal = among & (ranked == edge)
+    rest = need - found.sum(axis=0)
+    found |= equal & ((equal.sum(axis=0) == rest) | (np.cumsum(equal, axis=0, dtype=np.int32) <= rest))
+    return found

@@ -53,8 +53,15 @@ class TrustLedger:
     """
 
     def __init__(self, *, half_life: float = 100.0, limit: float = 9.0, max_pending: int = 10_000) -> None:
-        if not (half_life > 0 and math.isfinite(half_life) and limit > 1 and max_pending >= 0):
-            raise SettingsError("need half_life > 0, limit > 1 and max_pending >= 0")
+        for name, value, kinds in (
+            ("half_life", half_life, (int, float)),
+            ("limit", limit, (int, float)),
+            ("max_pending", max_pending, (int,)),
+        ):
+            if isinstance(value, bool) or not isinstance(value, kinds):
+                raise SettingsError(f"{name} must be a number, max_pending a whole one, got {value!r}")
+        if not (half_life > 0 and limit > 1 and math.isfinite(half_life) and math.isfinite(limit) and max_pending >= 0):
+            raise SettingsError("need half_life > 0, limit > 1, both finite, and max_pending >= 0")
         self.half_life, self.limit, self.max_pending = half_life, limit, max_pending
         self._keep = 0.5 ** (1.0 / half_life)
         self._tallies: dict[str, Tally] = {}
@@ -93,11 +100,8 @@ class TrustLedger:
         refused
             Agents whose answer could not even be read, and why.
         """
-        for name in missing:
-            self._tally(name).missing += 1
-        for name, reason in (refused or {}).items():
-            self._tally(name).refuse(reason)
         if not agents:
+            self._note_absent(missing, refused)
             return
         M, V = as_answers(means, variances)
         noise = numbers(noise_variances, "noise_variances")
@@ -105,6 +109,7 @@ class TrustLedger:
             raise ValueError(f"{len(agents)} agents, answers {M.shape}, noise {noise.shape}")
         if len(set(agents)) < len(agents):
             raise ValueError(f"one answer an agent, got {sorted(agents)}")
+        self._note_absent(missing, refused)
         total = V + noise
         found = usable(M, V)
         for name, reason in zip(agents, found.reasons, strict=True):
@@ -134,12 +139,13 @@ class TrustLedger:
         bool
             False if no answers wait for this truth.
         """
-        pending = self._pending.pop(query_id, None)
+        pending = self._pending.get(query_id)
         if pending is None:
             return False
         truth = numbers(y, "y")
         if truth.shape != (pending.mean.shape[1],):
             raise ValueError(f"y must be of shape ({pending.mean.shape[1]},), got {truth.shape}")
+        del self._pending[query_id]
         said = scores(pending.z2(truth), pending.total)
         for name, z2 in zip(pending.agents, said[:, 0].tolist(), strict=True):
             if math.isfinite(z2):
@@ -181,14 +187,15 @@ class TrustLedger:
         CheckpointError
             If the state is of another version, or damaged.
         """
-        if state.get("version") != _VERSION:
-            raise CheckpointError(f"trust ledger of version {state.get('version')!r}, expected {_VERSION}")
+        found = state.get("version") if isinstance(state, Mapping) else None
+        if found != _VERSION:
+            raise CheckpointError(f"trust ledger of version {found!r}, expected {_VERSION}")
         try:
             ledger = cls(half_life=state["half_life"], limit=state["limit"], max_pending=int(state["max_pending"]))
             ledger._tallies = {name: Tally.from_state(tally) for name, tally in state["tallies"].items()}
             ledger._pairs = PairRecords.from_state(ledger._keep, state["pairs"])
             ledger._pending = OrderedDict((q, Pending.from_state(p)) for q, p in state["pending"].items())
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, SettingsError) as error:
             raise CheckpointError(f"damaged trust ledger: {error!r}") from error
         return ledger
 
@@ -197,6 +204,12 @@ class TrustLedger:
         if tally is None:
             tally = self._tallies[name] = Tally()
         return tally
+
+    def _note_absent(self, missing: Sequence[str], refused: Mapping[str, str] | None) -> None:
+        for name in missing:
+            self._tally(name).missing += 1
+        for name, reason in (refused or {}).items():
+            self._tally(name).refuse(reason)
 
     def _note_cuts(self, agents: Sequence[str], M: np.ndarray[Any, Any], V: np.ndarray[Any, Any], n_trim: int) -> None:
         """Shares of points by side of the cut; nothing where there is no quorum to speak of cuts."""

@@ -7,9 +7,9 @@ from typing import Any, final
 
 from typing_extensions import Self
 
-FIRST, FEWEST, MOST = 64, 16, 2048
-#: a round that took less is made longer, one that took more shorter
-SHORT_S, LONG_S = 0.06, 0.2
+FIRST, FEWEST, MOST = 16, 4, 512
+#: a round that took less is made longer, one that took more is cut to what would have taken about so long
+SHORT_S, LONG_S, AIM_S = 0.06, 0.2, 0.1
 
 
 @final
@@ -17,18 +17,20 @@ class Budget:
     """A number of steps that follows what they cost, by the caller's clock; results do not depend on it.
 
     Fast models are not held up by reading and telling between few steps, and slow ones leave room for a stop in time.
+    The steps to come may be a thousand times dearer than those before (a model's first full rows): hence few at first,
+    and never many more than one look at the input brings.
 
     Examples
     --------
     >>> budget = Budget()
     >>> budget.batches(0.0)
-    64
+    16
     >>> budget.spent(0.0)
     >>> budget.batches(0.01)
-    128
+    32
     >>> budget.spent(0.01)
-    >>> budget.batches(0.5)
-    64
+    >>> budget.batches(0.41)
+    8
     """
 
     def __init__(self) -> None:
@@ -42,7 +44,7 @@ class Budget:
             if took_s < SHORT_S:
                 self._batches = min(MOST, 2 * self._batches)
             elif took_s > LONG_S:
-                self._batches = max(FEWEST, self._batches // 2)
+                self._batches = max(FEWEST, int(self._batches * AIM_S / took_s))
         return self._batches
 
     def spent(self, now_s: float) -> None:

@@ -11,7 +11,6 @@ from msgspec import UNSET, structs
 
 from streamgp.fusion.asked import Asked, Correction
 from streamgp.fusion.network import NetworkLayer
-from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.roles.plain import restoring
 from streamgp.roles.settings import NetworkSection
 from streamgp.roles.window import Closed
@@ -44,8 +43,7 @@ class Foretelling:
     def __init__(self, settings: NetworkSection) -> None:
         self._settings = settings
         self._told: list[_Told] = []
-        learning = NetworkSettings(n_sources=settings.sources, n_candidates=settings.candidates)
-        self.layer = NetworkLayer(learning, coordinates=settings.places)
+        self.layer = NetworkLayer(settings.learning(), coordinates=settings.places)
 
     def heard(self, query: Query) -> None:
         """A query was read; its error waits for its event time."""

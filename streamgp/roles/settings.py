@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from streamgp.errors import SettingsError
+from streamgp.fusion.asked import known_places
+from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.models.features import FeatureSettings
 from streamgp.roles.door import DoorSettings
 from streamgp.roles.training_settings import MODEL_ROWS, TrainingSettings
@@ -112,6 +114,10 @@ class NetworkSection(_Section, frozen=True, kw_only=True):
     """Latitude and longitude of stations, in degrees, where known: near ones are tried first."""
     most_stations: int = 10_000
     """Names taken in; a station beyond these gets no such forecast."""
+
+    def learning(self) -> NetworkSettings:
+        """How the layer learns; raises a SettingsError if it cannot."""
+        return NetworkSettings(n_sources=self.sources, n_candidates=self.candidates)
 
 
 class ScorerSettings(_Section, frozen=True, kw_only=True):
@@ -317,11 +323,7 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (cloud.deadline_s <= 0, "cloud.deadline_s must be positive"),
         (cloud.min_answers < 1, "cloud.min_answers must be at least 1"),
         (cloud.patience < 1, "cloud.patience must be at least 1"),
-        (
-            not 0 <= settings.network.sources <= settings.network.candidates,
-            "network.sources must be between 0 and network.candidates",
-        ),
-        (settings.network.most_stations < 0, "network.most_stations must not be negative"),
+        (not 0 <= settings.network.most_stations <= 2**31, "network.most_stations must be between 0 and 2^31"),
         (not 0 < settings.scorer.band < 1, "scorer.band must be in (0, 1)"),
         (
             min(settings.health.stuck_s, settings.health.stalled_s, settings.health.starting_s) <= 0,
@@ -338,6 +340,11 @@ def check(settings: Settings, *, source: str = "settings") -> None:
     for bad, reason in wrong:
         if bad:
             raise SettingsError(f"{source}: {reason}")
+    try:
+        settings.network.learning()
+        known_places(settings.network.places)
+    except (SettingsError, ValueError) as error:
+        raise SettingsError(f"{source}: network: {error}") from error
     settings.features.made()
     settings.training.checked()
     settings.door_settings()

@@ -206,3 +206,23 @@ def test_damaged_states_are_refused(part: str) -> None:
 def test_settings_of_a_wrong_kind_are_refused(wrong: dict) -> None:
     with pytest.raises(SettingsError):
         NetworkSettings(**wrong)
+
+
+def test_numbers_that_no_float_holds_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="mean of 'A' is larger"):
+        Asked("A", 2, 10**400, 1.0, 1.0)
+    with pytest.raises(ValueError, match="innovation of 'A' is larger"):
+        Asked("A", 2, 1.0, 1.0, 1.0, innovation=-(10**400))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"clip": "5"}, {"forgetting": ("a",)}, {"ridge": (None,)}, {"budget": None}, {"clip": True}]
+)
+def test_settings_that_are_no_numbers_are_wrong_settings(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match="must be a number"):
+        NetworkSettings(**wrong)
+
+
+def test_a_forecast_with_a_negative_part_is_handed_back() -> None:
+    (said,) = NetworkLayer().step(1, [Asked("A", 2, 1.0, -1.0, 2.0)])
+    assert (said.mean, said.variance, said.ratio) == (1.0, -1.0, 1.0)

@@ -36,6 +36,7 @@ from streamgp.fusion import (
 )
 from streamgp.fusion.bounds import SquaredExponential, Theory, dispersion, estimate_lipschitz
 from streamgp.fusion.liar import Answer
+from streamgp.fusion.trust import TrustLedger
 from tests.fusion.answers import random_answers
 
 RULES: dict[str, Callable[..., Any]] = {
@@ -281,3 +282,49 @@ def test_what_has_no_slope_and_no_dispersion() -> None:
 def test_nobody_left_behind_the_masks_is_no_quorum() -> None:
     with pytest.raises(NoQuorumError):
         mean_of_experts(np.ma.masked_all((3, 1)), np.ones((3, 1)))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ties_are_cut_by_the_other_quantity_and_then_by_row(seed: int) -> None:
+    """As a sort by both and the row says, whatever is tied with what, and whoever has no usable answer."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(1, 30)), 6
+    M = rng.integers(0, 4, (n, m)).astype(float)
+    V = 1.0 + rng.integers(0, 3, (n, m))
+    M[rng.random((n, m)) < 0.1] = np.nan
+    n_trim = int(rng.integers(0, (n - 1) // 4 + 1))
+    cuts = cut_sides(M, V, n_trim)
+    for j in range(m):
+        usable = np.flatnonzero(np.isfinite(M[:, j]))
+        removed = n - len(usable)
+        cut = n_trim if 4 * n_trim < len(usable) else max(n_trim - removed, 0)
+        by_mean = sorted(usable, key=lambda i: (M[i, j], V[i, j], i))
+        by_variance = sorted(usable, key=lambda i: (V[i, j], M[i, j], i))
+        for mask, chosen in (
+            (cuts.mean_low, by_mean[:cut]),
+            (cuts.mean_high, by_mean[len(usable) - cut :]),
+            (cuts.variance_low, by_variance[:cut]),
+            (cuts.variance_high, by_variance[len(usable) - cut :]),
+        ):
+            assert np.flatnonzero(mask[:, j]).tolist() == sorted(chosen)
+
+
+def test_a_calibration_is_not_changed_from_outside() -> None:
+    factor = np.ones(2)
+    calibration = Calibration(factor, np.zeros(2, dtype=bool))
+    factor[0] = 5.0
+    assert calibration.factor.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="read-only"):
+        calibration.factor[0] = 5.0
+
+
+def test_a_ledger_that_refuses_a_call_has_not_changed() -> None:
+    ledger = TrustLedger()
+    ledger.note("q", ["A", "B"], [[0.0], [1.0]], [[1.0], [1.0]], [[0.0], [0.0]], n_trim=0)
+    before = ledger.state()["tallies"]
+    with pytest.raises(ValueError, match="2 agents"):
+        ledger.note("r", ["A", "B"], [[0.0]], [[1.0]], [[0.0]], n_trim=0, missing=["C"], refused={"D": "late"})
+    assert ledger.state()["tallies"] == before
+    with pytest.raises(ValueError, match="shape"):
+        ledger.settle("q", [1.0, 2.0])
+    assert ledger.settle("q", [1.0])

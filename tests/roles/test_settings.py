@@ -47,6 +47,9 @@ def test_a_file_sets_and_options_override(tmp_path: Path) -> None:
         ("[scorer]\nband = 1.0", "band"),
         ("prefix = ''", "prefix"),
         ("no toml at all", "TOML"),
+        ("[network]\nplaces = {DUB = [inf, 1.0]}", "network: the place of 'DUB'"),
+        ("[network]\nplaces = {DUB = [999.0, 1.0]}", "network: the place of 'DUB'"),
+        ("[network]\ncandidates = 10000000000", "n_candidates at most"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, named: str) -> None:

@@ -449,4 +449,4 @@ def test_a_twin_from_the_middle_of_a_backlog_promises_at_the_same_times() -> Non
             each.feed(messages[2_000:2_500] if now_s == 0.02 else [], now_s)
         assert role.drain(now_s) == twin.drain(now_s)
         assert role.wake_s(now_s) == twin.wake_s(now_s)
-    assert role.handled == twin.handled > 1_000
+    assert role.handled == twin.handled > 300

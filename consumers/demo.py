@@ -112,7 +112,7 @@ def command(
             f"warm-up of {warm_up} readings; take a longer --period",
             err=True,
         )
-    beta = max(settings.cloud.beta, *(settings.cloud.beta_bounds or ()))
+    beta = max((settings.cloud.beta, *(settings.cloud.beta_bounds or ())))
     if len(result.liars) > math.ceil(beta * len(result.stations)):  # what is cut at each end
         click.echo(f"{len(result.liars)} liars are more than beta = {beta:.3g} allows for", err=True)
     if as_json:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from streamgp.demo.labels import LABELS
 from streamgp.demo.tally import Tally
 
 #: seconds between two looks at the tally
@@ -58,7 +59,8 @@ def _rmse(tally: Tally, method: str) -> str:
 
 def _line(tally: Tally, seconds: float) -> str:
     errors = ", ".join(
-        f"{m} {_rmse(tally, m)}" for m in ("local", "cloud_untrimmed", "cloud_trimmed", "network", "chosen")
+        f"{LABELS[m].replace(',', '')} {_rmse(tally, m)}"
+        for m in ("local", "cloud_untrimmed", "cloud_trimmed", "network", "chosen")
     )
     return f"{seconds:5.0f} s  {_day(tally.now_ms)}  {tally.forecasts:,} forecasts  running RMSE: {errors}"
 

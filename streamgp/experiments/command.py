@@ -81,7 +81,9 @@ def _command(group: str) -> click.Command:
         group, cls=_Paper, short_help=f"Studies of the {group} {_WHAT.get(group, 'paper')}; STUDY may be all."
     )
     @click.argument("chosen", metavar="STUDY", type=_StudyName(group))
-    @click.option("--quick", is_flag=True, help="Fewer repetitions.")
+    @click.option(
+        "--quick", is_flag=True, help="Fewer repetitions, less data: often the first of several data sets alone."
+    )
     @click.option(
         "--part",
         "parts",

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from streamgp.demo.plan import Plan
+from streamgp.demo.result import Result
 from streamgp.demo.run import Network, run_embedded
 from streamgp.roles.loop import together
 from streamgp.roles.settings import NetworkSection
@@ -92,14 +93,19 @@ def _day_of(time_ms: int) -> int:
     return (time_ms + 283_996_800_000) // DAY_MS
 
 
+@pytest.fixture(scope="module")
+def honest() -> Result:
+    """What is forecast while nobody lies."""
+    return run_embedded(plan_of(days=50), lambda tally: None)
+
+
 @pytest.mark.parametrize(
     "attack",
     ["same-value", "gaussian", "alie", "mimic", "bit-flip", "tiny-variance", "huge-variance", "per-query", "flood",
      "silence", "nan", "collusion", "sleeper"],
 )  # fmt: skip
-def test_a_liar_does_not_decide(attack: str) -> None:
+def test_a_liar_does_not_decide(attack: str, honest: Result) -> None:
     """C37: whatever one of six sends, the trimmed forecast of the honest stays near what it is without."""
-    honest = run_embedded(plan_of(days=50), lambda tally: None)
     lying = run_embedded(plan_of(days=50, liars=1, attack=attack, attack_from=0.0), lambda tally: None)
     assert lying.methods["cloud_trimmed"]["rmse"] is not None
     assert honest.methods["cloud_trimmed"]["rmse"] is not None

@@ -267,7 +267,7 @@ def lie(kind: str, said: np.ndarray, liars: list[int], *, seed: int) -> np.ndarr
 
 @pytest.fixture(scope="module")
 def clean() -> tuple[np.ndarray, list[list[Correction]]]:
-    truth = ring(1000, 12, seed=12)
+    truth = ring(800, 12, seed=12)
     return truth, run(NetworkLayer(), truth)
 
 

@@ -50,6 +50,6 @@ def numbers(log: Log, prefix: str) -> dict[str, dict[str, bytes]]:
     told: dict[str, dict[str, bytes]] = {}
     for suffix, kind in (("forecasts", Forecast), ("station-forecasts", StationForecast)):
         all_records = records(log, prefix, suffix, kind)
-        told[suffix] = {r.query_id: msgspec.json.encode(r) for r in all_records}  # type: ignore[attr-defined]
+        told[suffix] = {r.query_id: msgspec.json.encode(r) for r in all_records}  # type: ignore[attr-defined]  # both kinds have one
         assert len(told[suffix]) == len(all_records), f"{suffix}: a query was answered twice"
     return told

@@ -17,7 +17,7 @@ from streamgp.roles.settings import NetworkSection
 from streamgp.roles.wiring import subscriptions
 from streamgp.wire.clock import ManualClock
 from streamgp.wire.memory import MemoryLog
-from streamgp.wire.records import Forecast, Prediction, Query, StationForecast
+from streamgp.wire.records import Forecast, Observation, Prediction, Query, StationForecast
 from streamgp.wire.topics import topic_plan
 from tests.flow.networks import DAY_MS, numbers, plan_of, quick_settings, records
 
@@ -79,14 +79,14 @@ def test_a_station_with_gaps_does_not_hold_the_others_back_or_change_their_numbe
     log = MemoryLog()
     run_embedded(gaps, lambda tally: None, log=log)
     forecasts = records(log, "streamgp", "station-forecasts", StationForecast)
-    days = {s: sorted(_day_of(f.time_ms) for f in forecasts if f.station == s) for s in ("MAL", "DUB")}  # type: ignore[attr-defined]
+    days = {s: sorted(_day_of(f.time_ms) for f in forecasts if f.station == s) for s in ("MAL", "DUB")}
     assert days["DUB"] == list(range(9, 60))
     assert not set(days["MAL"]) & set(range(40, 50))
     assert days["MAL"][-1] == 59
 
 
-def _day(observation: object) -> int:
-    return _day_of(observation.time_ms)  # type: ignore[attr-defined]
+def _day(record: Observation | Forecast) -> int:
+    return _day_of(record.time_ms)
 
 
 def _day_of(time_ms: int) -> int:
@@ -139,15 +139,15 @@ def test_every_lead_is_corrected_by_errors_of_its_own_in_whatever_order_records_
     told = numbers(log, plan.settings.prefix)
     assert numbers(run_slowly(plan, seed=5), plan.settings.prefix) == told
     queries = records(log, "streamgp", "queries", Query)
-    leads = Counter(q.target_ms - q.time_ms for q in queries if q.innovation is not None)  # type: ignore[attr-defined]
+    leads = Counter(q.target_ms - q.time_ms for q in queries if q.innovation is not None)
     assert leads == {DAY_MS: 6 * 32, 3 * DAY_MS: 6 * 30}
     forecasts = [f for f in records(log, "streamgp", "forecasts", Forecast) if _day(f) > 36]
     assert len(forecasts) == 2 * 6 * 5
     answers = records(log, "streamgp", "predictions", Prediction)
-    own = {(p.query_id, p.agent): p.variance for p in answers}  # type: ignore[attr-defined]
-    assert all(f.network_mean is not None for f in forecasts)  # type: ignore[attr-defined]
+    own: dict[tuple[str, str | None], tuple[float, ...]] = {(p.query_id, p.agent): p.variance for p in answers}
+    assert all(f.network_mean is not None for f in forecasts)
     # Twenty errors of each lead have been learned: its variance is what they let expect, not what the asker said.
-    assert all(f.network_variance != own[f.query_id, f.station] for f in forecasts)  # type: ignore[attr-defined]
+    assert all(f.network_variance != own[f.query_id, f.station] for f in forecasts)
     assert result.methods["network"]["rmse"] is not None
 
 

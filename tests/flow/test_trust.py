@@ -34,7 +34,7 @@ def test_the_report_names_the_liar_and_not_those_who_are_only_cut(rule: str) -> 
     }
     assert max(t.z2 for name, t in last.items() if name != liar) < 2.0  # its own questions tell nothing of the others
     forecasts = records(log, "streamgp", "forecasts", Forecast)
-    assert {f.rule for f in forecasts} == {rule}  # type: ignore[attr-defined]
+    assert {f.rule for f in forecasts} == {rule}
     assert result.methods["cloud_trimmed"]["rmse"] is not None
     assert result.methods["cloud_trimmed"]["rmse"] < 1.3
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamgp.roles.settings import AgentSettings, ModelSettings, Settings
+from streamgp.roles.settings import AgentSettings, ModelKind, ModelSettings, Settings
 from streamgp.roles.wiring import station_model
 
 HOUR = 3_600_000
 
 
 @pytest.mark.parametrize("kind", ["nearest", "cpoe"])
-def test_forecasts_follow_the_units_of_the_readings(kind: str) -> None:
+def test_forecasts_follow_the_units_of_the_readings(kind: ModelKind) -> None:
     """C29, R50: y and 1000 y + 5, tuning on: the mean maps the same way, the standard deviation a thousandfold."""
     rng = np.random.default_rng(3)
     y = np.sin(np.arange(160) / 7.0) + 0.2 * rng.normal(size=160)
-    settings = Settings(model=ModelSettings(kind=kind, warm_up=60), agent=AgentSettings(step_ms=HOUR))  # type: ignore[arg-type]
+    settings = Settings(model=ModelSettings(kind=kind, warm_up=60), agent=AgentSettings(step_ms=HOUR))
     beliefs = []
     for scale, shift in ((1.0, 0.0), (1000.0, 5.0)):
         station = station_model(settings)
@@ -33,9 +33,9 @@ def test_forecasts_follow_the_units_of_the_readings(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["nearest", "cpoe"])
 @pytest.mark.parametrize("value", [0.0, 12.5, 0.1])
-def test_a_constant_reading_is_forecast_as_it_is(kind: str, value: float) -> None:
+def test_a_constant_reading_is_forecast_as_it_is(kind: ModelKind, value: float) -> None:
     """Past the warm-up, tuning on; a dry gauge, and one whose mean is not its value in binary."""
-    settings = Settings(model=ModelSettings(kind=kind, warm_up=60), agent=AgentSettings(step_ms=HOUR))  # type: ignore[arg-type]
+    settings = Settings(model=ModelSettings(kind=kind, warm_up=60), agent=AgentSettings(step_ms=HOUR))
     station = station_model(settings)
     for i in range(100):
         station.observe(i * HOUR, {}, value)

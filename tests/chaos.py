@@ -9,17 +9,17 @@ conclusion, and one answer of each agent.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ import msgspec
 from threadpoolctl import threadpool_limits
 
 from producers.datasets import observations
+from streamgp import cli
 from streamgp.roles.loop import CUT_OFF, together
 from streamgp.roles.settings import Settings, load_settings
 from streamgp.roles.stores import folder_name
@@ -41,7 +42,6 @@ from streamgp.wire.records import Forecast, Observation, Prediction, Query, Reco
 from streamgp.wire.topics import topic_plan
 from tests.brokers import OwnBroker
 
-ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = """
 [model]
 warm_up = 20
@@ -123,6 +123,23 @@ def same(what: str, got: Counter[Any], wanted: Counter[Any]) -> None:
     assert got == wanted, f"{what}: {missing.total()} missing, {more.total()} too many, such as {some}"
 
 
+def nursery() -> multiprocessing.context.ForkServerContext:
+    """Where processes come from: a server that has imported what they need, with one thread."""
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "consumers.agent", "consumers.cloud", "consumers.scorer"])
+    return context
+
+
+def role_process(words: list[str], log: Path) -> None:
+    """The command as a process of its own, what it says at the end of a file."""
+    with log.open("ab") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    sys.argv = ["streamgp", *words]
+    cli.run()
+
+
 class Run:
     """One run: its processes, its broker, and what was done to them."""
 
@@ -136,7 +153,9 @@ class Run:
         self.file.write_text(SETTINGS)
         self.sent = sent_of(chaos.stations, chaos.observations)
         self.names = sorted({o.station for o in self.sent})
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.nursery = nursery()
+        self.running: dict[str, BaseProcess] = {}
+        self.said: dict[str, int] = {}  # bytes of a role's log before its last start
         self.killed: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
         self.seen: dict[Any, set[str]] = {Forecast: set(), StationForecast: set()}
@@ -153,16 +172,24 @@ class Run:
         kind, _, station = role.partition(".")
         words = [kind, "--broker", self.broker.address, "--prefix", self.prefix, "--settings", str(self.file)]
         words += ["--state", str(self.folder / "state"), *(("--station", station) if station else ())]
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        with (self.folder / f"{folder_name(role)}.log").open("ab") as log:
-            command = [sys.executable, "-m", "streamgp.cli", *words]
-            self.running[role] = subprocess.Popen(command, env=env, cwd=self.folder, stdout=log, stderr=log)
+        log = self.log_of(role)
+        self.said[role] = log.stat().st_size if log.exists() else 0
+        process = self.nursery.Process(target=role_process, args=(words, log))
+        process.start()
+        self.running[role] = process
+
+    def log_of(self, role: str) -> Path:
+        return self.folder / f"{folder_name(role)}.log"
+
+    def works(self, role: str) -> bool:
+        """Whether what was started last has its state back."""
+        return b": running on" in self.log_of(role).read_bytes()[self.said[role] :]
 
     def supervise(self) -> None:
         """What has ended is started again, as systemd or an orchestrator would."""
         for role, process in list(self.running.items()):
-            if process.poll() is not None:
-                self.ended[f"{role}: {process.returncode}"] += 1
+            if process.exitcode is not None:
+                self.ended[f"{role}: {process.exitcode}"] += 1
                 self.start(role)
 
     def plan(self) -> list[tuple[float, str, str]]:
@@ -184,8 +211,8 @@ class Run:
             self.advance(log, share)
             self.wait(self.rng.choice([0.0, 0.2, 1.0]) * self.rng.random() * self.chaos.gap_s)
             if what == "kill":
-                self.running[role].send_signal(signal.SIGKILL)
-                self.running[role].wait(10)
+                self.running[role].kill()
+                self.running[role].join(10)
                 self.killed[role] += 1
             elif what == "outage":
                 self.broker.stop()
@@ -228,24 +255,31 @@ class Run:
             time.sleep(min(0.2, left))
 
     def finish(self, log: KafkaLog) -> None:
-        """Wait until every question of every observation is concluded, then stop everybody in good order."""
+        """Wait until every question of every observation is concluded, then stop everybody in good order.
+
+        Who was killed last may still be starting: told to stop before it works it would leave what it had committed
+        since its last snapshot where it is, to be read at the next start.
+        """
         self.advance(log, 1.0)
         self.wait(2.0)
-        for role, process in list(self.running.items()):
-            self.end(role, process)
+        for role in self.roles:
+            self.end(role)
 
-    def end(self, role: str, process: subprocess.Popen[bytes]) -> None:
+    def end(self, role: str) -> None:
         """In good order; who was cut off, for the machine is busy, starts again and is told again."""
         for _ in range(5):
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(60)
-            if code != CUT_OFF:
-                assert code == 0, f"{role} ended with {code}"
+            end = time.monotonic() + 60.0
+            while not self.works(role):
+                assert time.monotonic() < end, f"{role} does not start"
+                self.wait(0.1)
+            process = self.running.pop(role)
+            process.terminate()
+            process.join(60)
+            if process.exitcode != CUT_OFF:
+                assert process.exitcode == 0, f"{role} ended with {process.exitcode}"
                 return
-            self.ended[f"{role}: {code}"] += 1
+            self.ended[f"{role}: {process.exitcode}"] += 1
             self.start(role)
-            process = self.running[role]
-            time.sleep(15.0)
         raise AssertionError(f"{role} was cut off again and again")
 
     def truth(self) -> Truth:
@@ -296,7 +330,7 @@ class Run:
         finally:
             for process in self.running.values():
                 process.kill()
-                process.wait(10)
+                process.join(10)
             log.close()
         return {
             "seed": self.chaos.seed,

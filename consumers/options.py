@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,8 @@ def needs_broker(settings: Settings) -> str:
 def one_thread() -> None:
     """Keep BLAS to one thread in this process: a station's matrices are small, and its neighbours run beside it."""
     threadpool_limits(limits=1)
+    # the same for the libraries that the model, imported when it is chosen, brings with it: they look here when loaded
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
     # glibc gives memory back when twice the largest block ever freed lies idle, and fetching its pages anew for every
     # temporary costs as much as the work on it: a fit of 256 rows takes half the time after this, untouched, block
     np.empty(4_000_000)

@@ -14,11 +14,11 @@ from streamgp.errors import StreamGPError
 from streamgp.roles.health import Health, HealthServer
 from streamgp.roles.identity import make_gate, signs
 from streamgp.roles.kept import Kept, KeptRole, Place
+from streamgp.roles.kinds import Kind, role_name, subscriptions, written_topics
 from streamgp.roles.loop import ending_within, stopping
 from streamgp.roles.settings import Settings
 from streamgp.roles.stores import make_store
 from streamgp.roles.training_rows import Ends, Until
-from streamgp.roles.wiring import Kind, role_name, subscriptions, written_topics
 from streamgp.wire.clock import Clock, SystemClock
 from streamgp.wire.gate import Gate
 from streamgp.wire.kafka import KafkaLog

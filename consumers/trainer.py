@@ -11,9 +11,9 @@ from consumers.logs import log_to_stderr
 from consumers.options import keeping, settings_of, shared, with_state
 from consumers.processes import work
 from streamgp.roles.kept import Place
+from streamgp.roles.kinds import role_name, subscriptions
 from streamgp.roles.trainer import TrainingServer
 from streamgp.roles.training_rows import newest_state
-from streamgp.roles.wiring import role_name, subscriptions
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.gate import Gate
 from streamgp.wire.log import Log, Subscription

@@ -11,9 +11,9 @@ from rich.console import Console
 from consumers.logs import log_to_stderr
 from consumers.options import Number, create_command, fail, needs_broker, settings_of, shared
 from streamgp.errors import StreamGPError
+from streamgp.roles.kinds import subscriptions
 from streamgp.roles.loop import stopping
 from streamgp.roles.watch import watch, watch_agents
-from streamgp.roles.wiring import subscriptions
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.topics import preflight
 

@@ -12,8 +12,8 @@ from typing import final
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.linalg import lower_times, safe_cholesky, solve_lower, solve_upper
 
 

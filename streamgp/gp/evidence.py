@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from streamgp.errors import NotPositiveDefiniteError
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.linalg import safe_cholesky
 
 #: parameters (p,) -> value and gradient (p,), to be made small

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.evidence import Sample, log_evidence, search
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 
 # Relative to the mean square of the targets.
 NOISE_BOUNDS = (1e-6, 1e1)
@@ -140,7 +139,7 @@ def data_prior(kernel: CompiledKernel, sample: Sample) -> LogNormalPrior:
     fit to few observations from explaining them without noise, and a length-scale that no data speak about from
     running away; a few hundred observations overrule it. Nothing is believed of hyperparameters of other names.
     """
-    deviations: list[Array] = [np.full(h.n_elements, _spread_of(h.name)) for h in _free_hyperparameters(kernel.source)]
+    deviations: list[Array] = [np.full(h.size, _spread_of(h.name)) for h in kernel.free]
     sd = np.concatenate([np.zeros(0), *deviations, [1.5]])
     mean_square = mean_square_of(sample.y)
     mean = np.append(data_start(kernel, sample, 4.0), np.log(0.3 * mean_square))
@@ -162,8 +161,8 @@ def data_start(kernel: CompiledKernel, sample: Sample, reach: float) -> Array:
     parts: list[Array] = []
     at = 0
     theta = kernel.theta
-    for h in _free_hyperparameters(kernel.source):
-        n = h.n_elements
+    for h in kernel.free:
+        n = h.size
         part = theta[at : at + n].copy()
         if h.name.endswith(("length_scale", "length_scales")):
             part[:] = np.log(reach * (spread if n == len(spread) else float(np.exp(np.mean(np.log(spread))))))
@@ -190,7 +189,3 @@ def mean_square_of(y: Array) -> float:
     """Mean square of targets; 1 where they say nothing of their size, being all zero (or below 1e-100)."""
     power = float(np.mean(y**2))
     return power if power >= LEAST_SQUARE else 1.0
-
-
-def _free_hyperparameters(kernel: Any) -> list[Any]:
-    return [h for h in kernel.hyperparameters if not h.fixed]

@@ -6,160 +6,20 @@ stacks of small matrices, and gives gradients as contractions, so that no (n, n,
 
 from __future__ import annotations
 
-from typing import Any, final
+from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
-from streamgp.errors import SettingsError
 from streamgp.gp import kernel_leaves as leaves
 from streamgp.gp import kernel_nodes as nodes
-from streamgp.gp.gaussian import Array
+from streamgp.gp.compiled import CompiledKernel, Free, check_width
 from streamgp.gp.kernel_extra import ActiveDims, SpectralMixture
-from streamgp.gp.kernel_nodes import Node, Pull
+from streamgp.gp.kernel_nodes import Node
 
 __all__ = ["ActiveDims", "CompiledKernel", "SpectralMixture", "check_width", "compile_kernel"]
-
-
-@final
-class CompiledKernel:
-    """A kernel at fixed hyperparameters. Made by :func:`compile_kernel`; immutable.
-
-    X is (..., n, d) and Y (..., m, d), with the same leading dimensions (a stack) or ones that broadcast.
-    ``Y=None`` means the rows X themselves, where white noise counts; with a Y it does not (scikit-learn's
-    convention).
-
-    Attributes
-    ----------
-    theta : (p,)
-        Logarithms of the free hyperparameters, in scikit-learn's order.
-    bounds : (p, 2)
-        Logarithms of their bounds.
-    source
-        The scikit-learn kernel that was compiled (a copy).
-    moved
-        The theta given to :meth:`with_theta`, to the bit, or None.
-    white : bool
-        Whether there may be white noise in it; False means that ``nugget`` is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-    >>> k = compile_kernel(ConstantKernel(4.0) * RBF([1.0, 2.0]))
-    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
-    >>> k(X).round(3)
-    array([[4.   , 1.472],
-           [1.472, 4.   ]])
-    >>> k.gradient_dot(X, None, np.ones((2, 2))).round(3)
-    array([10.943,  2.943,  2.943])
-    """
-
-    __slots__ = ("bounds", "moved", "node", "source", "white")
-
-    def __init__(self, source: Any, node: Node, bounds: Array, moved: Array | None = None) -> None:
-        self.source = source
-        self.node = node
-        self.bounds = bounds
-        self.moved = moved
-        self.white = _has_white(node)
-
-    @property
-    def theta(self) -> Array:
-        return self.node.theta() if self.moved is None else self.moved.copy()
-
-    @property
-    def kernel(self) -> Any:
-        """A scikit-learn kernel of its own at these hyperparameters."""
-        return clone(self.source) if self.moved is None else self.source.clone_with_theta(self.moved)
-
-    def with_theta(self, theta: Array) -> CompiledKernel:
-        """The same kernel at other hyperparameters (p,)."""
-        theta = np.array(theta, dtype=np.float64)
-        if theta.shape != self.bounds.shape[:1]:
-            raise ValueError(f"theta has shape {theta.shape}, the kernel needs {self.bounds.shape[:1]}")
-        return CompiledKernel(self.source, self.node.with_theta(theta), self.bounds, theta)
-
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:
-        """(..., n, m) covariances."""
-        if Y is not None:
-            return self.node.cross(X, Y)
-        K = self.node.cross(X, X)
-        return _add_diagonal(K, self.nugget(X)) if self.white else K
-
-    def diag(self, X: Array) -> Array:
-        """(..., n) diagonal of ``self(X)``, white noise included."""
-        return self.node.diag(X, nugget=True)[0]
-
-    def variance(self, X: Array) -> Array:
-        """(..., n) prior variance of the latent function: the diagonal without white noise."""
-        return self.node.diag(X, nugget=False)[0]
-
-    def nugget(self, X: Array) -> Array:
-        """(..., n) what white noise adds to the diagonal."""
-        return self.diag(X) - self.variance(X) if self.white else np.zeros(X.shape[:-1])
-
-    def gradient_dot(self, X: Array, Y: Array | None, W: Array) -> Array:
-        """(p,) ``sum_ij W_ij dK_ij / dtheta`` for ``K = self(X, Y)``, summed over the stack."""
-        return self.vjp(X, Y)[1](W)
-
-    def diag_gradient_dot(self, X: Array, w: Array, *, nugget: bool = True) -> Array:
-        """(p,) ``sum_i w_i dk(x_i, x_i) / dtheta``, with white noise or without."""
-        return self.node.diag(X, nugget=nugget)[1](w)
-
-    def vjp(self, X: Array, Y: Array | None = None) -> tuple[Array, Pull]:
-        """The matrix, and its gradient as a function of W; cheaper together than apart.
-
-        Returns
-        -------
-        K : (..., n, m)
-        pull
-            W (..., n, m) -> (p,) ``sum_ij W_ij dK_ij / dtheta``.
-        """
-        if Y is not None:
-            return self.node.vjp(X, Y)
-        K, pull = self.node.vjp(X, X)
-        if not self.white:
-            return K, pull
-        with_nugget, pull_with = self.node.diag(X, nugget=True)
-        without, pull_without = self.node.diag(X, nugget=False)
-        nugget = with_nugget - without
-        if not nugget.any():
-            return K, pull
-
-        def pull_all(W: Array) -> Array:
-            w = np.ascontiguousarray(np.diagonal(W, axis1=-2, axis2=-1))
-            return pull(W) + pull_with(w) - pull_without(w)
-
-        return _add_diagonal(K, nugget), pull_all
-
-    def precision(self, d: int) -> Array | None:
-        """(d,) inverse squared length-scales of the metric with which the covariance falls.
-
-        None where it does not fall with a distance (periodic, linear, spectral, unknown kernels). Zero for a
-        column that the kernel does not see. Sums and products add the precisions of their parts.
-        """
-        return self.node.precision(d)
-
-    def __repr__(self) -> str:
-        return f"compile_kernel({self.kernel!r})"
-
-
-def _has_white(node: Node) -> bool:
-    if isinstance(node, (nodes.Sum, nodes.Product)):
-        return _has_white(node.a) or _has_white(node.b)
-    if isinstance(node, (nodes.Power, nodes.Columns)):
-        return _has_white(node.base)
-    return isinstance(node, (nodes.White, leaves.Foreign))
-
-
-def _add_diagonal(K: Array, extra: Array) -> Array:
-    if extra.any():
-        K = K.copy()
-        i = np.arange(K.shape[-1])
-        K[..., i, i] += extra
-    return K
 
 
 def compile_kernel(kernel: Any) -> CompiledKernel:
@@ -183,25 +43,8 @@ def compile_kernel(kernel: Any) -> CompiledKernel:
         raise TypeError("a CompoundKernel is several kernels side by side, not one: add or multiply them")
     source = clone(kernel)
     bounds = np.asarray(source.bounds, dtype=np.float64).reshape(-1, 2)
-    return CompiledKernel(source, _build(source), bounds)
-
-
-def check_width(kernel: CompiledKernel, d: int) -> None:
-    """See that a kernel takes rows of d columns.
-
-    Raises
-    ------
-    SettingsError
-        If it has length-scales, or looks at columns, of other rows.
-    """
-    row = np.zeros((1, d))
-    try:
-        kernel.precision(d)
-        kernel(row, row)
-    except SettingsError:
-        raise
-    except (ValueError, IndexError) as error:
-        raise SettingsError(f"the kernel {kernel.kernel} takes no X of {d} columns: {error}") from error
+    free = tuple(Free(h.name, h.n_elements) for h in source.hyperparameters if not h.fixed)
+    return CompiledKernel(partial(clone, source), _build(source), bounds=bounds, free=free)
 
 
 def _build(kernel: Any) -> Node:

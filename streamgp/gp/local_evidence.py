@@ -11,9 +11,9 @@ from typing import final
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
 from streamgp.gp.kernel_nodes import Pull
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.linalg import forward_stack
 
 

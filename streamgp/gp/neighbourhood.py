@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.linalg import forward_stack, safe_cholesky, solve_lower
 
 # Below this share of the prior variance a difference of two variances has lost most of its digits.

@@ -14,10 +14,16 @@ from streamgp.models.contract import State
 from streamgp.models.rows import check_rows
 
 VERSION = 1
-#: estimators that a snapshot may name, and where they are
+#: what a snapshot calls an estimator, and where that which goes on from it is: loaded when it is met
 KNOWN = {
-    "NearestNeighborGP": "streamgp.models.nearest",
-    "CPoERegressor": "streamgp.models.experts",
+    "NearestNeighborGP": ("streamgp.models.nearest_stream", "NearestStream"),
+    "CPoERegressor": ("streamgp.models.experts", "CPoERegressor"),
+}
+#: classes whose state is of that form
+NAMES = {
+    ("streamgp.models.nearest", "NearestNeighborGP"): "NearestNeighborGP",
+    ("streamgp.models.nearest_stream", "NearestStream"): "NearestNeighborGP",
+    ("streamgp.models.experts", "CPoERegressor"): "CPoERegressor",
 }
 
 
@@ -49,7 +55,8 @@ class EstimatorModel:
     Parameters
     ----------
     estimator
-        A :class:`StreamEstimator`, such as ``NearestNeighborGP(...)``. It is used itself, not a copy.
+        A :class:`StreamEstimator`, such as ``NearestNeighborGP(...)``. It is used itself, not a copy. A twin made from
+        the state of one has a ``NearestStream``: the same numbers, without scikit-learn.
     merge
         Share of the noise variance that learning close rows as one may cost, for an estimator that can
         (``merge_rows``); 0 keeps every row apart.
@@ -95,10 +102,10 @@ class EstimatorModel:
         return self.estimator.belief(Z)
 
     def state(self) -> State:
-        name = type(self.estimator).__name__
-        if KNOWN.get(name) != type(self.estimator).__module__:
-            raise CheckpointError(f"no snapshot can name {type(self.estimator).__module__}.{name}")
-        return {"version": VERSION, "estimator": name, "learned": self._learned, "inner": self.estimator.state()}
+        home = type(self.estimator).__module__, type(self.estimator).__name__
+        if home not in NAMES:
+            raise CheckpointError(f"no snapshot can name {'.'.join(home)}")
+        return {"version": VERSION, "estimator": NAMES[home], "learned": self._learned, "inner": self.estimator.state()}
 
     @classmethod
     def from_state(cls, state: State) -> Self:
@@ -114,7 +121,8 @@ class EstimatorModel:
         name = state.get("estimator")
         if name not in KNOWN:
             raise CheckpointError(f"local model: unknown estimator {name!r}")
-        kind = getattr(import_module(KNOWN[name]), name)
+        module, kind_name = KNOWN[name]
+        kind = getattr(import_module(module), kind_name)
         try:
             new = cls(kind.from_state(state["inner"]), merge=0.0)
             new._learned = int(state["learned"])

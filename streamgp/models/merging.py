@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 
 _HALVINGS = 40
 

@@ -8,23 +8,16 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from typing_extensions import Self
 
-from streamgp.errors import CheckpointError
 from streamgp.gp.gaussian import Array, Gaussian
-from streamgp.gp.kernel_text import kernel_from_text, kernel_to_text
-from streamgp.gp.kernels import CompiledKernel, check_width, compile_kernel
 from streamgp.models.contract import State
+from streamgp.models.nearest_stream import NearestParameters, belief, checked_share
 from streamgp.models.neighbour_model import NeighbourModel
-from streamgp.models.places import Places
 from streamgp.models.rows import check_sizes, refuse_masks, warn_of_float32, within_reach
 from streamgp.models.standing import StandingQueries
-from streamgp.models.tuning import Tuner
-
-VERSION = 1
 
 
 @final
@@ -133,35 +126,24 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
             self._flat_y = targets.ndim == 1
         return Z, targets.reshape(len(Z), -1)
 
-    def _check_parameters(self) -> None:
-        if isinstance(self.n_neighbors, bool) or not isinstance(self.n_neighbors, (int, np.integer)):
-            raise ValueError(f"n_neighbors must be a whole number, got {self.n_neighbors!r}")
-        if self.n_neighbors < 1:
-            raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
-        whole = isinstance(self.max_points, (int, np.integer)) and not isinstance(self.max_points, bool)
-        if self.max_points is not None and not (whole and self.max_points >= 1):
-            raise ValueError(f"max_points must be a whole number of at least 1, or None, got {self.max_points!r}")
-        number = isinstance(self.noise_variance, (int, float, np.integer, np.floating))
-        if not (number and np.isfinite(self.noise_variance) and self.noise_variance >= 0):
-            raise ValueError(f"noise_variance must be a finite number, not negative, got {self.noise_variance!r}")
-        if self.optimizer not in (None, "lbfgs"):
-            raise ValueError(f"optimizer must be 'lbfgs' or None, got {self.optimizer!r}")
+    def _parameters(self) -> NearestParameters:
+        """As they are now; a random state that is no number is left out, for none can be written down."""
+        whole = isinstance(self.random_state, (int, np.integer))
+        return NearestParameters(
+            kernel=self.kernel,
+            noise_variance=self.noise_variance,
+            n_neighbors=self.n_neighbors,
+            max_points=self.max_points,
+            optimizer=self.optimizer,
+            random_state=int(self.random_state) if whole else None,
+            merge=self._merge,
+        )
 
     def _start(self, d: int, targets: Array) -> NeighbourModel:
         """A model without observations, for rows of d columns and targets (n, q)."""
-        self._check_parameters()
-        kernel = self._compiled(d)
-        tuner = None
-        if self.optimizer is not None:
-            tuner = Tuner(kernel.bounds, self._seed())
-        self.model_ = NeighbourModel(
-            kernel,
-            float(self.noise_variance),
-            Places(d, targets.shape[1], self.max_points),
-            n_neighbors=int(self.n_neighbors),
-            tuner=tuner,
-            merge=self._merge,
-        )
+        parameters = self._parameters().checked()
+        seed = 0 if self.optimizer is None else self._seed()
+        self.model_ = parameters.model(d, targets.shape[1], seed=seed)
         return self.model_
 
     def _seed(self) -> int:
@@ -177,20 +159,10 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         than one neighbour merges. 0 switches it off again: then only equal rows are one place. Not a parameter:
         ``clone`` leaves it behind, ``state`` keeps it.
         """
-        if not 0.0 <= share < 1.0:
-            raise ValueError(f"share must be in [0, 1), got {share}")
-        self._merge = share
+        self._merge = checked_share(share)
         if hasattr(self, "model_"):
             self.model_.merge, self.model_.cell = share, None
         return self
-
-    def _compiled(self, d: int) -> CompiledKernel:
-        if self.kernel is not None:
-            kernel = compile_kernel(self.kernel)
-            check_width(kernel, d)
-            return kernel
-        long = (1e-50, 1e150)  # squares of X / length-scale stay numbers
-        return compile_kernel(ConstantKernel(1.0, (1e-200, 1e200)) * Matern(np.ones(d), long, nu=2.5))
 
     # -- what was learned
 
@@ -274,33 +246,14 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def belief(self, Z: Array) -> Gaussian:
         """Belief about a single output at rows Z (m, d); before any data the prior."""
-        if not hasattr(self, "model_"):
-            kernel = self._compiled(Z.shape[1])
-            Z = within_reach(kernel, Z)
-            return Gaussian(np.zeros(len(Z)), kernel.variance(Z), kernel.nugget(Z) + float(self.noise_variance))
-        Z = within_reach(self.model_.kernel, Z)
-        mean, variance = self.model_.believe(Z)
-        return Gaussian(mean[:, 0], variance, self._noise(Z))
+        return belief(self._parameters(), getattr(self, "model_", None), Z)
 
     # -- state
 
     def state(self) -> State:
         """Parameters and everything learned: numbers, strings and arrays."""
-        seed = self.random_state if isinstance(self.random_state, (int, np.integer)) else None
-        state: State = {
-            "version": VERSION,
-            "kernel": None if self.kernel is None else kernel_to_text(self.kernel),
-            "noise_variance": float(self.noise_variance),
-            "n_neighbors": int(self.n_neighbors),
-            "max_points": None if self.max_points is None else int(self.max_points),
-            "optimizer": self.optimizer,
-            "random_state": None if seed is None else int(seed),
-            "merge": self._merge,
-        }
-        if hasattr(self, "model_"):
-            state["flat_y"] = self._flat_y
-            state.update({f"model_{k}": v for k, v in self.model_.state().items()})
-        return state
+        model = getattr(self, "model_", None)
+        return self._parameters().state(model, flat_y=model is None or self._flat_y)
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
@@ -311,31 +264,11 @@ class NearestNeighborGP(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         CheckpointError
             If the state is of another version, or damaged.
         """
-        version = state.get("version")
-        if version != VERSION:
-            age = "newer" if isinstance(version, int) and version > VERSION else "unknown"
-            raise CheckpointError(f"NearestNeighborGP: {age} version {version!r}, this release reads {VERSION}")
-        try:
-            kernel = None if state["kernel"] is None else kernel_from_text(state["kernel"])
-            new = cls(
-                kernel=kernel,
-                noise_variance=float(state["noise_variance"]),
-                n_neighbors=int(state["n_neighbors"]),
-                max_points=None if state["max_points"] is None else int(state["max_points"]),
-                optimizer=state["optimizer"],
-                random_state=state["random_state"],
-            )
-            new.merge_rows(float(state["merge"]))
-            if "flat_y" in state:
-                new._restore({k[6:]: v for k, v in state.items() if k.startswith("model_")}, bool(state["flat_y"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"NearestNeighborGP: damaged state ({error})") from error
+        p, model, flat_y = NearestParameters.from_state(state)
+        new = cls(p.kernel, p.noise_variance, p.n_neighbors, p.max_points, p.optimizer, p.random_state)
+        new.merge_rows(p.merge)
+        if model is not None:
+            new._flat_y = flat_y
+            new.n_features_in_ = model.places.d
+            new.model_ = model
         return new
-
-    def _restore(self, learned: Mapping[str, Any], flat_y: bool) -> None:
-        d = int(np.asarray(learned["places_rows"]).shape[1])
-        self._flat_y = flat_y
-        self.n_features_in_ = d
-        self.model_ = NeighbourModel.from_state(
-            learned, self._compiled(d), n_neighbors=self.n_neighbors, max_points=self.max_points
-        )

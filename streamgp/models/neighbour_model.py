@@ -8,9 +8,9 @@ from weakref import WeakSet
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.evidence import Sample
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.local_evidence import Predictive, predictive
 from streamgp.gp.neighbourhood import condition, condition_on_all
 from streamgp.models.merging import cells, snapped

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 
 #: squares of larger numbers, and products of such squares, are no numbers any more
 LARGEST = 1e100

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
-from typing import TypeAlias, final
+from typing import TYPE_CHECKING, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 
@@ -18,13 +18,22 @@ from streamgp.errors import CheckpointError
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.contract import LocalModel, State
 from streamgp.models.features import FeatureMap, FeatureSettings
-from streamgp.models.hgp.globals import GlobalModel
-from streamgp.models.hierarchical_model import HierarchicalModel
+
+if TYPE_CHECKING:
+    from streamgp.models.hgp.globals import GlobalModel  # of the hierarchical model: loaded by who has one
 
 #: event time (ms), the record's own inputs, y
 Reading: TypeAlias = tuple[int, dict[str, float | None], float]
 
 VERSION = 1
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """A local model that can stand on the global layer of a training."""
+
+    def adopt(self, given: GlobalModel) -> bool:
+        """Stand on it from now on; False, and no change, if its rows are others."""
 
 
 @final
@@ -137,7 +146,7 @@ class StationModel:
     def _fitted(self, rows: list[tuple[Array, float] | None], shift: float, scale: float, *, fit: bool) -> LocalModel:
         """A model that has learned these rows, standardised."""
         model = self._make(fit)
-        if self._global is not None and isinstance(model, HierarchicalModel) and self._global.width == self.width:
+        if self._global is not None and isinstance(model, Adopting) and self._global.width == self.width:
             model.adopt(self._global)
         self._teach(model, rows, shift, scale)
         return model
@@ -168,14 +177,14 @@ class StationModel:
         """
         if given.layout.n_outputs != 1 or given.width != self.width:
             return False
-        if not isinstance(self._current(), HierarchicalModel):
+        if not isinstance(self._current(), Adopting):
             return False
         self._global = given
         if self._early is not None:
             self._model = None  # provisional, and made anew when it is asked
             return True
         model = self._current()
-        return isinstance(model, HierarchicalModel) and model.adopt(given)
+        return isinstance(model, Adopting) and model.adopt(given)
 
     # -- asking and answering
 
@@ -257,7 +266,7 @@ class StationModel:
             features = FeatureMap.from_state(state["features"])
             model = None if state["model"] is None else self._load(state["model"])
             given = state.get("global")  # a snapshot of an earlier release has none
-            global_ = None if given is None else GlobalModel.from_plain(given)
+            global_ = None if given is None else _global_from(given)
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"station: damaged state ({error})") from error
         if features.settings != replace(self._settings, cadence_ms=features.settings.cadence_ms):
@@ -266,6 +275,12 @@ class StationModel:
         self._early, self._shift, self._scale = readings, shift, scale
         self._features, self._model, self._global = features, model, global_
         self._rows = [] if readings is None else self._replay(readings, self._settings)
+
+
+def _global_from(plain: State) -> GlobalModel:
+    from streamgp.models.hgp.globals import GlobalModel  # only the hierarchical model's snapshots hold one
+
+    return GlobalModel.from_plain(plain)
 
 
 def _refreshes(count: int) -> bool:

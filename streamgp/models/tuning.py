@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.evidence import Sample, search
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hyperparameters import NOISE_BOUNDS, LogNormalPrior, data_prior, fit_evidence
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.local_evidence import Predictive, density, predictive
 
 WARM_UPS = (32, 64, 128, 256, 512, 1024)  # numbers of observations at which the evidence is fitted

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Literal
 
+from streamgp.roles.kinds import Kind, role_name, subscriptions, written_topics
 from streamgp.roles.settings import Settings
-from streamgp.roles.wiring import Kind, role_name, subscriptions, written_topics
 
 
 @dataclass(frozen=True, order=True)

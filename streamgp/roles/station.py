@@ -11,7 +11,6 @@ from streamgp.errors import DecodeError, EncodeError
 from streamgp.roles.agent import Agent
 from streamgp.roles.budget import Budget
 from streamgp.roles.door import Door, Refused
-from streamgp.roles.following import global_model
 from streamgp.roles.liar import Liar
 from streamgp.roles.merge import Merge
 from streamgp.roles.plain import (
@@ -263,6 +262,8 @@ class AgentRole:
 
     def _follow(self, record: GlobalState) -> None:
         """Stand on the global layer of the training from here on; a record that says nothing new is passed over."""
+        from streamgp.roles.following import global_model  # what trains, for who is told of a training
+
         given = global_model(record)
         if given is None or self._followed == (record.run, record.round, record.steps):
             return

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from streamgp.errors import SettingsError
-from streamgp.fusion.privacy import Privacy
-from streamgp.gp.hierarchy.blocks import Layout
-from streamgp.gp.hierarchy.bound import FACTORS, Factors
-from streamgp.gp.hierarchy.shared_step import Ascent
-from streamgp.models.hgp.fit import Plan
-from streamgp.models.hgp.rounds import Rounds
+from streamgp.gp.hierarchy.factors import FACTORS, Factors
+
+if TYPE_CHECKING:  # every process reads these settings, few train: those load what trains
+    from streamgp.fusion.privacy import Privacy
+    from streamgp.models.hgp.fit import Plan
+    from streamgp.models.hgp.rounds import Rounds
 
 #: ``inputs`` that stand for the rows that the stations' models learn
 MODEL_ROWS = ("rows",)
@@ -104,10 +104,15 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         """What clients do to their summaries, or None."""
         if self.clip is None or self.noise is None:
             return None
+        from streamgp.fusion.privacy import Privacy
+
         return Privacy(self.clip, self.noise, self.delta)
 
     def plan(self) -> Plan:
         """The model; residual budgets are the clients' own affair, up to four times ``n_local``, or 128."""
+        from streamgp.gp.hierarchy.blocks import Layout
+        from streamgp.models.hgp.fit import Plan
+
         layout = Layout(self.n_outputs, self.rank_global, self.rank_deviation, self.rank_local)
         return Plan(
             layout=layout,
@@ -121,6 +126,9 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def schedule(self) -> Rounds:
         """How the shared block moves."""
+        from streamgp.gp.hierarchy.shared_step import Ascent
+        from streamgp.models.hgp.rounds import Rounds
+
         ascent = Ascent(rate=self.rate, q_rate=self.q_rate)
         return Rounds(rounds=self.rounds, ascent=ascent, local_iterations=self.local_iterations, seed=self.seed)
 

@@ -9,19 +9,15 @@ share one code, and derivatives at the optimum follow from F, c alone (envelope 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Block, Layout
+from streamgp.gp.hierarchy.factors import FACTORS as FACTORS
+from streamgp.gp.hierarchy.factors import Factors as Factors
 from streamgp.gp.hierarchy.layers import Design, design_backward
 from streamgp.gp.linalg import safe_cholesky
-
-#: mean_field: (9) of the paper. joint: a client's deviation and residual together. structured: these two together
-#: and given the global block, which makes the bound that of one sparse GP over all clients.
-Factors: TypeAlias = Literal["mean_field", "joint", "structured"]
-FACTORS: tuple[Factors, ...] = ("mean_field", "joint", "structured")
 
 
 @dataclass(frozen=True, slots=True)

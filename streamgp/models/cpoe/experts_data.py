@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from streamgp.gp.cliques import Positions
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.projections import Approximation
 from streamgp.models.cpoe.graph import Clique
 

@@ -9,8 +9,8 @@ import numpy as np
 from streamgp.errors import SettingsError
 from streamgp.gp.beliefs import Belief
 from streamgp.gp.cliques import Info, settle
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.projections import pull_back
 from streamgp.models.cpoe.conditioning import steadied
 from streamgp.models.cpoe.experts_data import Experts, Model

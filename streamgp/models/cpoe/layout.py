@@ -10,8 +10,8 @@ import numpy as np
 
 from streamgp.errors import SettingsError
 from streamgp.gp.blocks import analyse
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.models.cpoe.experts_data import Experts
 from streamgp.models.cpoe.partition import (
     Rows,

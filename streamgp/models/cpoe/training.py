@@ -11,10 +11,10 @@ from scipy.optimize import Bounds, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from streamgp.errors import NotPositiveDefiniteError
+from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.evidence import Sample, log_evidence
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hyperparameters import mean_square_of
-from streamgp.gp.kernels import CompiledKernel
 from streamgp.gp.projections import Approximation
 from streamgp.models.cpoe import sparse
 from streamgp.models.cpoe.conditioning import steadied

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import SOCKETS_ARE_LEFT, OwnBroker
-from tests.chaos import Chaos, Run
+from tests.chaos.run import Chaos, Run
 
 pytestmark = SOCKETS_ARE_LEFT
 

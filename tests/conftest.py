@@ -24,7 +24,7 @@ hypothesis.settings.register_profile("streamgp", deadline=None)
 hypothesis.settings.load_profile("streamgp")
 
 # assertions in the conformance suite explain themselves as those of test modules do
-pytest.register_assert_rewrite("tests.wire.conformance.suite")
+pytest.register_assert_rewrite("tests.wire.conformance")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -24,7 +24,7 @@ from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Outgoing, Subscription, TopicSpec
 from streamgp.wire.records import Observation
 from streamgp.wire.topics import topic_plan
-from tests.wire.conformance.suite import put, read, rows, until, write_and_flush
+from tests.wire.conformance.common import put, read, rows, until, write_and_flush
 
 Make: TypeAlias = Callable[..., KafkaLog]
 

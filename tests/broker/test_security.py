@@ -14,7 +14,7 @@ from streamgp.errors import LogError
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Subscription, TopicSpec
 from tests.brokers import SOCKETS_ARE_LEFT, OwnBroker
-from tests.wire.conformance.suite import put, read, rows, write_and_flush
+from tests.wire.conformance.common import put, read, rows, write_and_flush
 
 pytestmark = SOCKETS_ARE_LEFT
 PASSWORD = "correct horse"

@@ -309,13 +309,18 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def _take(self, found: Fit, data: list[ClientData], active: list[int]) -> None:
         """Keep a fit and work out every client's belief."""
         layout = found.layout
-        designs = [design(data[i], found.shared, own, layout) for i, own in zip(active, found.owns, strict=True)]
-        locals_ = [solve_local(d, self.factors) for d in designs]
+        designs, locals_ = [], []
+        for i, own in zip(active, found.owns, strict=True):
+            made = design(data[i], found.shared, own, layout)
+            locals_.append(solve_local(made, self.factors))
+            designs.append(made.outline())  # with as many inducing inputs as rows the rest is most of the memory
         q = solve_shared(locals_, layout.rank_global * len(found.shared["inducing"]))
         newcomer = newcomer_posterior(q, shared=found.shared, owns=found.owns, layout=layout)
         posteriors = [newcomer] * len(data)
-        for i, d, own in zip(active, designs, found.owns, strict=True):
-            posteriors[i] = client_posterior(d, q, shared=found.shared, own=own, layout=layout, factors=self.factors)
+        for i, d, own, local in zip(active, designs, found.owns, locals_, strict=True):
+            posteriors[i] = client_posterior(
+                d, q, shared=found.shared, own=own, layout=layout, factors=self.factors, local=local
+            )
         self._posteriors: list[ClientPosterior] = posteriors
         self._data = data
         self._laws: dict[int, tuple[bytes, Evidence]] = {}

@@ -344,3 +344,28 @@ def test_what_clients_share_over_short_distances_is_not_taken_for_noise() -> Non
     model = HierarchicalGP(**SMALL, max_iter=25, random_state=0).fit([x] * 5, Ys)
     assert model.noise_variance_ < 0.08
     assert np.corrcoef(model.components(0, x)["global"][:, 0], shared[:, 0])[0, 1] > 0.95
+
+
+def rough(seed: int = 4, *, n: int = 40, lengthscale: float = 0.6):
+    """Three clients at the same regular inputs: a shared rough function, a rough deviation each, and noise."""
+    rng = np.random.default_rng(seed)
+    X = np.arange(float(n))[:, None]
+    K = np.exp(-0.5 * ((X - X.T) / lengthscale) ** 2)
+    draw = rng.multivariate_normal(np.zeros(n), K, 4)
+    Ys = [(draw[0] + 0.4 * own + 0.1 * rng.standard_normal(n))[:, None] for own in draw[1:]]
+    Ys[1][5:9] = np.nan
+    return [X] * 3, Ys
+
+
+def test_with_every_row_inducing_a_fit_finds_the_finest_scale_by_evidence() -> None:
+    """Two inputs a lengthscale and more apart: the usual start, a fifth of the span, is eleven times too long."""
+    Xs, Ys = rough()
+    every = {**SMALL, "n_global": 100, "n_local": 100, "budget": "fixed"}
+    model = HierarchicalGP(**every, max_iter=60, random_state=0).fit(Xs, Ys)
+    few = HierarchicalGP(**SMALL, budget="fixed", max_iter=60, random_state=0).fit(Xs, Ys)
+    known = HierarchicalGP(**every, max_iter=60, random_state=0, lengthscale=0.6).fit(Xs, Ys)
+    assert model.lower_bound_ > few.lower_bound_ + 10.0
+    assert model.lower_bound_ > known.lower_bound_ - 0.5
+    assert model.n_inducing_ == [40, 36, 40]
+    mean, _ = model.predict(1, Xs[1][5:9], latent=True)
+    np.testing.assert_allclose(mean, known.predict(1, Xs[1][5:9], latent=True)[0], atol=0.3)

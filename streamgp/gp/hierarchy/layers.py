@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,6 +56,11 @@ class Design:
     F: Array
     c: Array
     residual: float
+
+    def outline(self) -> Design:
+        """The same without its matrices, which are most of its memory: enough for a belief whose factors are solved."""
+        none = np.zeros((0, 0))
+        return replace(self, parts=(), A=none, grams=(), mixes=(), H=none, F=none)
 
 
 def all_features(X: Array, shared: Block, own: Block, s: Scales) -> tuple[Features, ...]:

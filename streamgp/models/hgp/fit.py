@@ -13,7 +13,8 @@ from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Block, Layout, scales, softplus, softplus_inverse
 from streamgp.gp.hierarchy.bound import Factors
 from streamgp.gp.hierarchy.data import ClientData
-from streamgp.gp.hierarchy.total import LOADINGS, total_bound
+from streamgp.gp.hierarchy.exact import Exact, all_rows, exact_bound, is_exact
+from streamgp.gp.hierarchy.total import LOADINGS, Total, total_bound
 from streamgp.models.hgp.budget import chosen_rows
 from streamgp.models.hgp.flat import Free, from_vector, limits, to_vector
 
@@ -64,10 +65,13 @@ def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], plan: Plan)
             held = (plan.layout.scalar and name in LOADINGS) or name in plan.hold
             if b == 0 and name == "eta_lengthscale" and plan.lengthscale is not None:
                 held = True
-            if b == 0 and name == "inducing" and plan.most_global and len(block[name]) > plan.n_global:
-                held = True  # chosen among the rows, too many for each to be worth a gradient
+            if b == 0 and name == "inducing":
+                chosen = plan.most_global and len(block[name]) > plan.n_global
+                # chosen among the rows, too many for each to be worth a gradient; or all of them
+                held = held or bool(chosen) or all_rows(block[name], np.concatenate([x.X for x in data]))
             if b > 0 and name == "inducing":
                 held = held or len(block[name]) >= len(data[b - 1].X) or plan.layout.rank_local == 0
+                held = held or all_rows(block[name], data[b - 1].X)
             if not held and block[name].size:
                 free.append(Free(b, name))
     return free
@@ -76,13 +80,21 @@ def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], plan: Plan)
 def maximise(
     data: Sequence[ClientData], blocks: Sequence[Block], plan: Plan, *, max_iter: int
 ) -> tuple[float, list[dict[str, Array]]]:
-    """Climb the collapsed bound from ``blocks`` (shared first) for at most ``max_iter`` iterations."""
+    """Climb the collapsed bound from ``blocks`` (shared first) for at most ``max_iter`` iterations.
+
+    Where every row is an inducing input that is the evidence itself, and taken as such.
+    """
     free = free_arrays(blocks, data, plan)
+    exact = is_exact(data, blocks, plan.layout, plan.factors)
 
     def negative(vector: Array) -> tuple[float, Array]:
         now = from_vector(vector, blocks, free)
+        total: Total | Exact
         try:
-            total = total_bound(data, now[0], now[1:], plan.layout, factors=plan.factors)
+            if exact:
+                total = exact_bound(data, now[0], now[1:], plan.layout)
+            else:
+                total = total_bound(data, now[0], now[1:], plan.layout, factors=plan.factors)
         except NotPositiveDefiniteError:
             return 1e25, np.zeros_like(vector)
         assert total.by_shared is not None

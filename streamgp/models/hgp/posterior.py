@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Block, Layout, Scales, scales, softplus, softplus_inverse
-from streamgp.gp.hierarchy.bound import Factors, Shared, client_moments, solve_local
+from streamgp.gp.hierarchy.bound import Factors, Local, Shared, client_moments, solve_local
 from streamgp.gp.hierarchy.features import correlation
 from streamgp.gp.hierarchy.layers import Columns, Design, all_features, columns, stacked
 from streamgp.gp.linalg import Factor, safe_cholesky, solve_lower
@@ -98,10 +98,10 @@ class Evidence:
 
 
 def client_posterior(
-    d: Design, q: Shared, *, shared: Block, own: Block, layout: Layout, factors: Factors
+    d: Design, q: Shared, *, shared: Block, own: Block, layout: Layout, factors: Factors, local: Local | None = None
 ) -> ClientPosterior:
-    """The client's belief at its optimal factors given q(v_g)."""
-    mean, cov = client_moments(d, solve_local(d, factors), q, factors)
+    """The client's belief at its optimal factors given q(v_g); ``local`` are these factors where they are solved."""
+    mean, cov = client_moments(d, solve_local(d, factors) if local is None else local, q, factors)
     return ClientPosterior(shared, own, layout, d.scales, d.columns, mean, cov)
 
 

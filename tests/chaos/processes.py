@@ -36,6 +36,10 @@ def _role_process(words: list[str], log: Path) -> None:
     cli.run()
 
 
+#: within which a process has its state back, on the busiest machine
+START_S = 300.0
+
+
 class Processes:
     """Roles by name, such as ``agent.DUB`` or ``cloud``, each with a log, and with its state in a common folder.
 
@@ -99,7 +103,7 @@ class Processes:
     def stop(self, role: str) -> None:
         """In good order; who was cut off, for the machine is busy, starts again and is told again."""
         for _ in range(5):
-            end = time.monotonic() + 60.0
+            end = time.monotonic() + START_S
             while not self.works(role):
                 assert time.monotonic() < end, f"{role} does not start"
                 self.wait(0.1)

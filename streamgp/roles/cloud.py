@@ -20,6 +20,8 @@ from streamgp.wire.records import Prediction, Progress, Query, Record
 log = logging.getLogger("streamgp.cloud")
 
 VERSION = 1
+#: open windows from which on answers are read before further questions
+MANY = 5_000
 
 
 @final
@@ -27,6 +29,9 @@ class CloudRole:
     """The cloud between a reader and a writer (see :class:`streamgp.roles.loop.Role`).
 
     Inputs: ``queries``, ``predictions`` and ``progress``. Outputs: ``forecasts``, ``trust`` and ``dead-letter``.
+
+    A deadline is over when it has passed by the clock and all that was written by then has been read, which the caller
+    says by ``feed([], then_s)``: a cloud that is far behind does not tell agents as missing whose answers are there.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -37,12 +42,16 @@ class CloudRole:
             self._windows.join(station)
         self._fusing = Fusing(settings.cloud, network=settings.network)
         self._next: dict[Partition, int] = {}
+        self._read_s: float | None = None  # all that was written by then has been read
+        self._answers_read = True  # no answer was read since
         self._out: deque[Outgoing] = deque()
 
     def start(self, now_s: float) -> list[Outgoing]:
         return []
 
     def feed(self, messages: list[Message], now_s: float) -> None:
+        if not messages:
+            self._read_s, self._answers_read = now_s, True
         # promises first: who is there is known before the questions that were asked with them
         suffix_at = len(self._settings.prefix) + 1
         for message in sorted(messages, key=lambda m: m.topic[suffix_at:] != "progress"):
@@ -71,10 +80,11 @@ class CloudRole:
                 self._windows.open(query, now_s)
                 self._fusing.heard(query)
         elif suffix == "predictions":
+            self._answers_read = False
             self._windows.add(decode(message.value, Prediction), now_s)
 
     def drain(self, now_s: float) -> list[Outgoing]:
-        for forecast, reports in self._fusing.conclude(self._windows.close(now_s)):
+        for forecast, reports in self._fusing.conclude(self._windows.close(self._read_s)):
             self.counts[f"forecast {forecast.status}"] += 1
             self.counts.update(f"trimmed: {name}" for name in forecast.trimmed if self._windows.knows(name))
             self._write("forecasts", forecast.query_id, forecast)
@@ -85,10 +95,15 @@ class CloudRole:
         return out
 
     def wake_s(self, now_s: float) -> float | None:
-        return self._windows.wake_s(now_s)
+        return self._windows.wake_s(now_s) or None  # past the deadline it is reading that ends the wait
+
+    def overdue(self, now_s: float) -> bool:
+        """Whether a deadline has passed by the clock (see :class:`streamgp.roles.reach.Patient`)."""
+        return self._windows.wake_s(now_s) == 0.0
 
     def full(self) -> frozenset[str]:
-        return frozenset()
+        many = self._windows.filling >= MANY and self._windows.early < MANY and not self._answers_read
+        return frozenset({self._settings.topic("queries")} if many else ())
 
     def done(self) -> dict[Partition, int]:
         return dict(self._next)
@@ -108,6 +123,7 @@ class CloudRole:
             "windows": self._windows.state(),
             "fusing": self._fusing.state(),
             "next": next_,
+            "read": [self._read_s, self._answers_read],
             "counts": dict(self.counts),
         }
 
@@ -117,6 +133,7 @@ class CloudRole:
             self._windows.restore(state["windows"])
             self._fusing.restore(state["fusing"])
             self._next = offsets_in(state["next"])
+            self._read_s, self._answers_read = state.get("read", (None, True))  # earlier releases have none
             self.counts = Counter(state["counts"])
 
     @property

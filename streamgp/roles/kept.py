@@ -16,6 +16,7 @@ from streamgp.errors import CheckpointError, FencedError, LogError
 from streamgp.roles.commits import Commits
 from streamgp.roles.loop import IDLE_S, POLL_S, Role
 from streamgp.roles.plain import offsets_in, offsets_out
+from streamgp.roles.reach import Reach
 from streamgp.roles.settings import KeepSettings
 from streamgp.wire.checkpoint import SnapshotStore, pack, unpack
 from streamgp.wire.clock import Clock
@@ -117,6 +118,7 @@ class Kept:
         self.stepped_s = clock.monotonic_s()
         self.differs = 0
         self.reader: Reader = log.reader(place.reads)
+        self._reach = Reach(role, self.reader)
         self.gate = gate or OpenGate()
         self._log = log
         self._clock = clock
@@ -175,7 +177,7 @@ class Kept:
             self._go_on(base, head or 0)
         self.gate.sequence += UNSEEN
         self.reader.seek(self._positions)
-        self._call("start")
+        self._call("start", self.now_s())
         self.started_s = self.stepped_s = self._clock.monotonic_s()
 
     def _newest_good(self, kept: list[tuple[int, bytes]]) -> dict[str, Any] | None:
@@ -298,18 +300,19 @@ class Kept:
             self._positions[m.topic, m.partition] = m.offset + 1
         self.stepped_s = self._clock.monotonic_s()
         self._busy_s += 0.0 if inert else self.stepped_s - started
+        if (then_s := self._reach.look(now_s)) is not None:
+            self._call("step", then_s)
         if self._due(now_s):
             self.commit()
             if self._snapshot_due():
                 self._try_snapshot()
-        self._idle = not (messages or out)
+        self._idle = not (messages or out or then_s is not None)
         return not self._idle
 
-    def _call(self, kind: str) -> None:
-        now_s = self.now_s()
+    def _call(self, kind: str, now_s: float) -> None:
         out = self._apply(kind, [], now_s)
         self._calls.add(now_s, [], kind=kind)
-        self._take(out, now_s, anything=True)
+        self._take(out, self.now_s(), anything=True)
 
     def _apply(self, kind: str, messages: list[Message], now_s: float) -> list[Outgoing]:
         """What a role does, live and again, is this and nothing else."""
@@ -428,7 +431,7 @@ class Kept:
 
     def finish(self) -> None:
         """End in good order: last words, a commit, a snapshot."""
-        self._call("stop")
+        self._call("stop", self.now_s())
         self.commit()
         self._try_snapshot()
 

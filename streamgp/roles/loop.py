@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from streamgp.errors import DeliveryError, LogError
+from streamgp.roles.reach import Reach
 from streamgp.wire.clock import Clock
 from streamgp.wire.log import Message, Outgoing, Partition, Reader, Writer
 
@@ -35,9 +36,10 @@ class Role(Protocol):
         """Records to write before anything is read."""
 
     def feed(self, messages: list[Message], now_s: float) -> None:
-        """Take in what was read; an empty list says that there is nothing more to read now.
+        """Take in what was read; an empty list says that all that was there at this time has been read.
 
-        It is not called after a poll that brought nothing while something waits, or may wait, at the broker.
+        It is not called after a poll that brought nothing while something waits, or may wait, at the broker. To a
+        patient role (:mod:`streamgp.roles.reach`) it may speak of a time before the last call's.
         """
 
     def drain(self, now_s: float) -> list[Outgoing]:
@@ -68,7 +70,7 @@ def run(role: Role, reader: Reader, writer: Writer, clock: Clock, stop: threadin
     LogError
         If an output failed for good.
     """
-    flushed_s, idle = clock.monotonic_s(), False
+    flushed_s, idle, reach = clock.monotonic_s(), False, Reach(role, reader)
     try:
         writer.write(role.start(clock.monotonic_s()))
         while not stop.is_set():
@@ -77,6 +79,8 @@ def run(role: Role, reader: Reader, writer: Writer, clock: Clock, stop: threadin
             messages = reader.poll(timeout, without=role.full())
             if messages or reader.stats.exhausted:
                 role.feed(messages, clock.monotonic_s())
+            if (then_s := reach.look(clock.monotonic_s())) is not None:
+                role.feed([], then_s)
             out = role.drain(clock.monotonic_s())
             if out:
                 writer.write(out)

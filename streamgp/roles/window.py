@@ -134,8 +134,8 @@ class Windows:
 
     # -- what goes out
 
-    def close(self, now_s: float) -> list[Closed]:
-        """The windows that are done now, oldest event time first.
+    def close(self, now_s: float | None) -> list[Closed]:
+        """The windows that are done now, oldest event time first; with None no deadline ends a wait.
 
         While no agent is known a window stays open until its deadline.
         """
@@ -162,10 +162,12 @@ class Windows:
     def _seen(self, query_id: str | UnsetType) -> bool:
         return isinstance(query_id, UnsetType) or query_id in self._open or query_id in self._closed
 
-    def _overdue(self, now_s: float) -> list[str]:
+    def _overdue(self, now_s: float | None) -> list[str]:
         overdue: list[str] = []
         for query_id, window in self._open.items():
-            if now_s - window.opened_s < self._deadline_s and len(self._open) - len(overdue) <= self._most:
+            if (now_s is None or now_s - window.opened_s < self._deadline_s) and len(self._open) - len(
+                overdue
+            ) <= self._most:
                 break
             overdue.append(query_id)
         return overdue
@@ -191,6 +193,11 @@ class Windows:
     def filling(self) -> int:
         """Windows open now."""
         return len(self._open)
+
+    @property
+    def early(self) -> int:
+        """Queries that were answered and have not been read."""
+        return len(self._early)
 
     def wake_s(self, now_s: float) -> float | None:
         """Seconds until the oldest window's time is up."""

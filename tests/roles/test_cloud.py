@@ -152,6 +152,7 @@ def test_a_hello_of_a_known_agent_makes_it_waited_for_again_and_a_promise_does_n
     role.feed([message("queries", query())], 0.0)
     role.feed([message("predictions", answer("S", (0.0, 0.0), (1.0, 1.0)))], 0.0)
     assert role.drain(0.5) == []
+    role.feed([], 1.0)
     assert decode(role.drain(1.0)[0].value, Forecast).missing == ("T",)
     role.feed([message("progress", Progress(station="T", time_ms=5), 0)], 2.0)
     assert role.windows.expected() == {"S"}

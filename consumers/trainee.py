@@ -10,7 +10,7 @@ from consumers.logs import log_to_stderr
 from consumers.options import fail, keeping, settings_of, shared, with_state
 from consumers.processes import work
 from streamgp.errors import SettingsError, StreamGPError
-from streamgp.roles.kept import Place
+from streamgp.roles.place import Place
 from streamgp.roles.training_client import TrainingClient
 from streamgp.roles.training_store import FileStore
 from streamgp.roles.wiring import role_name, subscriptions, training_rows

@@ -10,8 +10,8 @@ import click
 from consumers.logs import log_to_stderr
 from consumers.options import keeping, settings_of, shared, with_state
 from consumers.processes import work
-from streamgp.roles.kept import Place
 from streamgp.roles.kinds import role_name, subscriptions
+from streamgp.roles.place import Place
 from streamgp.roles.trainer import TrainingServer
 from streamgp.roles.training_rows import newest_state
 from streamgp.wire.clock import SystemClock

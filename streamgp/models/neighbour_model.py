@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, final
+from typing import Any, Protocol, final
 from weakref import WeakSet
 
 import numpy as np
@@ -15,8 +15,7 @@ from streamgp.gp.local_evidence import Predictive, predictive
 from streamgp.gp.neighbourhood import condition, condition_on_all
 from streamgp.models.merging import cells, snapped
 from streamgp.models.neighbours import NeighbourIndex
-from streamgp.models.places import Ints, Places
-from streamgp.models.standing import StandingQueries
+from streamgp.models.places import Added, Ints, Places
 from streamgp.models.tuning import Seen, Tuner
 
 # Doubles in one stack of neighbourhoods: about 32 MB a temporary.
@@ -26,6 +25,16 @@ _METRIC_DRIFT = 1.25
 # Targets whose mean is so many times their spread are worked on without it, from so many observations on: else their
 # digits would go into a variance that has to hold the mean, and the least noise would be a share of that.
 _FAR_FROM_ZERO, _ENOUGH = 10.0, 8
+
+
+class Follower(Protocol):
+    """Who keeps neighbours of its own (:class:`streamgp.models.standing.StandingQueries`) and hears of every change."""
+
+    def follow(self, added: Added) -> None:
+        """The model has learned an observation; its index knows already."""
+
+    def search(self) -> None:
+        """Distances are measured anew."""
 
 
 @final
@@ -56,7 +65,7 @@ class NeighbourModel:
         self.cell: Array | None = None
         self.offset: Array = np.zeros(places.q)
         self.index = NeighbourIndex(places, metric(kernel, places.d) if scale is None else scale)
-        self.standing: WeakSet[StandingQueries] = WeakSet()
+        self.standing: WeakSet[Follower] = WeakSet()
 
     # -- learning
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
 from streamgp.gp.gaussian import Array
+from streamgp.models.neighbour_model import NeighbourModel
 from streamgp.models.places import Added, Ints
-
-if TYPE_CHECKING:
-    from streamgp.models.neighbour_model import NeighbourModel
 
 
 @final

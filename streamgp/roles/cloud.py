@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, final
 
-from streamgp.errors import DecodeError, EncodeError
+from streamgp.errors import DecodeError
 from streamgp.roles.fusing import Fusing
+from streamgp.roles.outbox import Outbox
 from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.settings import Settings
 from streamgp.roles.window import Windows
-from streamgp.wire.codec import decode, encode
-from streamgp.wire.deadletter import dead_letter, kind_of
+from streamgp.wire.codec import decode
 from streamgp.wire.log import Message, Outgoing, Partition
-from streamgp.wire.records import Prediction, Progress, Query, Record
+from streamgp.wire.records import Prediction, Progress, Query
 
 log = logging.getLogger("streamgp.cloud")
 
@@ -44,7 +44,7 @@ class CloudRole:
         self._next: dict[Partition, int] = {}
         self._read_s: float | None = None  # all that was written by then has been read
         self._answers_read = True  # no answer was read since
-        self._out: deque[Outgoing] = deque()
+        self._out = Outbox(settings, self.counts, log=log)
 
     def start(self, now_s: float) -> list[Outgoing]:
         return []
@@ -63,7 +63,7 @@ class CloudRole:
             try:
                 self._read(message, message.topic[suffix_at:], now_s)
             except DecodeError as error:
-                self._refuse(message, error.reason, error.field)
+                self._out.refuse(message, error.reason, error.field)
 
     def _read(self, message: Message, suffix: str, now_s: float) -> None:
         if suffix == "progress":
@@ -75,7 +75,7 @@ class CloudRole:
         elif suffix == "queries":
             query = decode(message.value, Query)
             if not query.points:
-                self._refuse(message, "no points", "points")
+                self._out.refuse(message, "no points", "points")
             else:
                 self._windows.open(query, now_s)
                 self._fusing.heard(query)
@@ -87,12 +87,10 @@ class CloudRole:
         for forecast, reports in self._fusing.conclude(self._windows.close(self._read_s)):
             self.counts[f"forecast {forecast.status}"] += 1
             self.counts.update(f"trimmed: {name}" for name in forecast.trimmed if self._windows.knows(name))
-            self._write("forecasts", forecast.query_id, forecast)
+            self._out.write("forecasts", forecast.query_id, forecast)
             for report in reports:
-                self._write("trust", report.agent, report)
-        out = list(self._out)
-        self._out.clear()
-        return out
+                self._out.write("trust", report.agent, report)
+        return self._out.take()
 
     def wake_s(self, now_s: float) -> float | None:
         return self._windows.wake_s(now_s) or None  # past the deadline it is reading that ends the wait
@@ -134,28 +132,10 @@ class CloudRole:
             self._fusing.restore(state["fusing"])
             self._next = offsets_in(state["next"])
             self._read_s, self._answers_read = state.get("read", (None, True))  # earlier releases have none
-            self.counts = Counter(state["counts"])
+            self.counts.clear()
+            self.counts.update(state["counts"])
 
     @property
     def windows(self) -> Windows:
         """The windows open now, and what was counted about answers."""
         return self._windows
-
-    def _write(self, suffix: str, key: str, record: Record) -> None:
-        try:
-            self._out.append(Outgoing(self._settings.topic(suffix), key, encode(record)))
-        except EncodeError as error:
-            self.counts[f"withheld: {suffix}"] += 1
-            log.warning("withheld a record of %s: %s", suffix, error)
-
-    def _refuse(self, message: Message, reason: str, field: str) -> None:
-        self.counts[f"refused: {kind_of(reason)}"] += 1
-        self._out.append(
-            dead_letter(
-                message,
-                topic=self._settings.topic("dead-letter"),
-                key=message.key or "",
-                reason=reason,
-                field=field,
-            )
-        )

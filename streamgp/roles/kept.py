@@ -5,24 +5,24 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections import Counter
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final
+from collections.abc import Callable
+from typing import final
 
 from streamgp.errors import CheckpointError, FencedError, LogError
 from streamgp.roles.commits import Commits
-from streamgp.roles.loop import IDLE_S, POLL_S, Role
-from streamgp.roles.plain import offsets_in, offsets_out
+from streamgp.roles.loop import IDLE_S, POLL_S
+from streamgp.roles.place import KeptRole, MakeStore, Place
+from streamgp.roles.plain import offsets_out
 from streamgp.roles.reach import Reach
+from streamgp.roles.restart import Restart, called
 from streamgp.roles.settings import KeepSettings
-from streamgp.wire.checkpoint import SnapshotStore, pack, unpack
+from streamgp.wire.checkpoint import SnapshotStore, pack
 from streamgp.wire.clock import Clock
 from streamgp.wire.gate import Gate, OpenGate
-from streamgp.wire.journal import Again, Calls, Segment, crc_of, read_all
-from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader, Subscription
+from streamgp.wire.journal import Calls, crc_of
+from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader
+
+__all__ = ["Kept", "KeptRole", "MakeStore", "Place"]
 
 log = logging.getLogger("streamgp.kept")
 
@@ -34,43 +34,6 @@ UNSEEN = 1_000_000
 SHARE = 0.05
 #: for this share of the commit interval outputs wait for others, where the last commit is an interval ago
 LINGER = 0.1
-
-
-class KeptRole(Role, Protocol):
-    """A role that can say all that it knows."""
-
-    counts: Counter[str]
-    """What has happened, by name; ``refused: REASON`` and ``trimmed: AGENT`` among them."""
-
-    def vitals(self) -> dict[str, float]:
-        """Numbers as of now: ``held`` is how much it has read and not yet worked on."""
-
-    def state(self) -> dict[str, Any]:
-        """All that a twin needs to go on from here."""
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; raises a CheckpointError if it cannot be."""
-
-
-#: makes a store, given how to write records in a transaction
-MakeStore: TypeAlias = Callable[[Callable[[list[Outgoing]], None]], SnapshotStore]
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a role works: its name (``agent.Dublin``), what it reads, and which outputs need not wait.
-
-    ``at_once`` are topics whose records carry ids and repeat harmlessly: questions and promises. The stations
-    wait for each other's, so they are written before their commit, and once more by whoever starts again.
-    """
-
-    role: str
-    prefix: str
-    reads: tuple[Subscription, ...]
-    at_once: frozenset[str] = frozenset()
-
-    def topic(self, suffix: str) -> str:
-        return f"{self.prefix}.{suffix}"
 
 
 @final
@@ -160,121 +123,25 @@ class Kept:
         FencedError
             If another process uses the same state folder.
         """
-        with ThreadPoolExecutor(2) as waiting:  # a connection takes as long as a large state does
-            waiting.submit(_connected, self.reader)
-            waiting.submit(_connected, self._commits.journal)
-            self._log_id = self._log.topic_id(self.place.topic("journal"))
-            self._heads, head = self._look_up_head()
-            self._store = self._make_store(self._commits.write)
-            kept = [] if self._fresh else self._store.load()
-            base = self._newest_good(kept)
-        if base is None and not self._fresh and (kept or head is not None):
-            raise CheckpointError(self._nothing_to_go_on_from(head, kept=bool(kept)))
+        restart = Restart(
+            self.role, self.place, log=self._log, commits=self._commits, gate=self.gate, clock=self._clock
+        )
+        self._store = self._make_store(self._commits.write)
+        restart.look(self._store, also=self.reader, fresh=self._fresh)
+        self._log_id, self._heads = restart.log_id, restart.heads
         self._commits.open()  # not earlier: a process that cannot start must not stop one that runs
-        if base is None:
-            self._begin(head)
+        stand = restart.go_on()
+        self.number, self._positions, self.differs = stand.number, stand.positions, stand.differs
+        if stand.now_s is None:
+            self._first()
+            self.snapshot()  # empty, so that a crash before the next finds one
         else:
-            self._go_on(base, head or 0)
+            self._ahead_s = stand.now_s - self._clock.monotonic_s()
+            self._changed = stand.replayed > 0
         self.gate.sequence += UNSEEN
         self.reader.seek(self._positions)
         self._call("start", self.now_s())
         self.started_s = self.stepped_s = self._clock.monotonic_s()
-
-    def _newest_good(self, kept: list[tuple[int, bytes]]) -> dict[str, Any] | None:
-        for number, data in kept:
-            try:
-                base = unpack(data)
-                self._check_base(base)
-                self.role.restore(base["state"])
-                self.gate.restore(base["gate"])
-            except CheckpointError as error:
-                log.warning("%s: snapshot %d cannot be used: %s", self.place.role, number, error)
-            else:
-                return base
-        return None
-
-    def _check_base(self, base: dict[str, Any]) -> None:
-        missing = {"role", "log", "number", "now_s", "positions", "journal", "gate", "state"} - base.keys()
-        if missing:
-            raise CheckpointError(f"damaged: it has no {sorted(missing)}")
-        if base["role"] != self.place.role:
-            raise CheckpointError(f"it is of role {base['role']}, not of {self.place.role}")
-        if base["log"] != self._log_id:
-            raise CheckpointError("it belongs to other topics: they were made anew, or this is another broker")
-
-    def _nothing_to_go_on_from(self, head: int | None, *, kept: bool) -> str:
-        known = "there are snapshots" if head is None else f"snapshot {head} is known to {self._heads[0]}"
-        elsewhere = "" if kept else "stop this one if the role runs elsewhere, with its own state; else "
-        return (
-            f"{self.place.role}: {known}, and none that can be used is in its store; {elsewhere}put the state back, or "
-            "start with --fresh to learn everything anew on purpose"
-        )
-
-    def _begin(self, head: int | None) -> None:
-        """The first start: an empty snapshot, so that a crash before the next finds one."""
-        if head is not None:
-            known = self._commits.segments(0, {})
-            self.number = max([head, *(s.number for s in known)])
-            self.gate.sequence = max([self.gate.sequence, *(s.sequence for s in known)])
-        self._first()
-        self.snapshot()
-
-    def _look_up_head(self) -> tuple[Partition, int | None]:
-        """Where the number of the last snapshot is kept, and that number: it outlives folder and journal."""
-        reader = self._log.reader([Subscription(self.place.topic("snapshots"), key=self.place.role)])
-        try:
-            (place,) = reader.ends()
-            heads = [m for m in read_all(reader, self._clock) if m.key == f"{self.place.role}/head"]
-        finally:
-            reader.close()
-        return place, int(heads[-1].value or b"0") if heads else None
-
-    def _go_on(self, base: dict[str, Any], head: int) -> None:
-        self.number, now_s = base["number"], base["now_s"]
-        self._positions = offsets_in(base["positions"])
-        segments = self._commits.segments(self.number, offsets_in(base["journal"]))
-        last = self.number + len(segments)
-        if [s.number for s in segments] != list(range(self.number + 1, last + 1)) or last < head:
-            raise CheckpointError(
-                f"{self.place.role}: the journal does not reach back to snapshot {self.number}; put back a newer one, "
-                "or start with --fresh to learn everything anew on purpose"
-            )
-        if segments:
-            now_s = self._do_all_again(segments, now_s)
-        self._ahead_s = now_s - self._clock.monotonic_s()
-        self._changed = bool(segments)
-        log.info("%s: snapshot %d and %d commits after it", self.place.role, base["number"], len(segments))
-
-    def _do_all_again(self, segments: list[Segment], now_s: float) -> float:
-        """With a reader of its own: it reads further than the last commit."""
-        reader = self._log.reader(self.place.reads)
-        try:
-            reader.seek(self._positions)
-            again = Again(reader, self._clock)
-            for segment in segments:
-                now_s = self._do_again(segment, again, now_s)
-        finally:
-            reader.close()
-        if again.missing:
-            log.warning("%s: %d records were gone that it had read before", self.place.role, again.missing)
-        return now_s
-
-    def _do_again(self, segment: Segment, again: Again, now_s: float) -> float:
-        crc = 0
-        for call in segment.calls:
-            messages = again.messages(segment, call)
-            for message in messages:
-                self.gate.note(message)
-            now_s = call.now_s
-            crc = crc_of(self._apply(call.kind, messages, now_s), crc)
-        self._positions.update(zip(segment.places, segment.positions, strict=True))
-        self.number = segment.number
-        self.gate.sequence = max(self.gate.sequence, segment.sequence)
-        if crc != segment.crc:
-            self.differs += 1
-            if self.differs == 1:
-                log.warning("%s: what it wrote in commit %d comes out differently now", self.place.role, self.number)
-        return now_s
 
     # -- working
 
@@ -292,7 +159,7 @@ class Kept:
         now_s, started = self.now_s(), self._clock.monotonic_s()
         fed, refused = self._let_in(messages)
         kind = "step" if fed or self.reader.stats.exhausted else "work"
-        out = self._apply(kind, fed, now_s)
+        out = called(self.role, kind, fed, now_s)
         inert = not messages and not out and (wake is None or now_s - before_s < wake)
         self._calls.add(now_s, fed, without=refused, inert=inert, kind=kind)
         self._take(out, now_s, anything=bool(messages))
@@ -310,19 +177,9 @@ class Kept:
         return not self._idle
 
     def _call(self, kind: str, now_s: float) -> None:
-        out = self._apply(kind, [], now_s)
+        out = called(self.role, kind, [], now_s)
         self._calls.add(now_s, [], kind=kind)
         self._take(out, self.now_s(), anything=True)
-
-    def _apply(self, kind: str, messages: list[Message], now_s: float) -> list[Outgoing]:
-        """What a role does, live and again, is this and nothing else."""
-        if kind == "start":
-            return self.role.start(now_s)
-        if kind == "stop":
-            return self.role.stop(now_s)
-        if kind == "step":
-            self.role.feed(messages, now_s)
-        return self.role.drain(now_s)
 
     def _let_in(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
         fed, refused = [], []
@@ -459,9 +316,3 @@ class Kept:
             self.finish()
         finally:
             self.close()
-
-
-def _connected(reader: Reader) -> None:
-    """Let a reader connect; what is wrong with it comes up again where it is read."""
-    with suppress(LogError):
-        reader.ends()

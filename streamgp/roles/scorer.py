@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -11,15 +12,17 @@ from typing import Any, final
 from river import stats
 from scipy.special import ndtri
 
-from streamgp.errors import DecodeError, EncodeError
+from streamgp.errors import DecodeError
 from streamgp.roles.agent import scalar
 from streamgp.roles.door import Door, Refused
+from streamgp.roles.outbox import Outbox
 from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.settings import ScorerSettings, Settings
-from streamgp.wire.codec import decode, encode
-from streamgp.wire.deadletter import dead_letter, kind_of
+from streamgp.wire.codec import decode
 from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Forecast, Observation, Query, Score, StationForecast
+
+log = logging.getLogger("streamgp.scorer")
 
 METHODS = ("persistence", "local", "cloud_untrimmed", "cloud_trimmed", "network", "chosen")
 _SQRT_PI = math.sqrt(math.pi)
@@ -126,7 +129,7 @@ class ScorerRole:
         self._by_query: OrderedDict[str, _Pending] = OrderedDict()
         self._early: OrderedDict[str, dict[str, tuple[float, float, float]]] = OrderedDict()
         self._next: dict[Partition, int] = {}
-        self._out: deque[Outgoing] = deque()
+        self._out = Outbox(settings, self.counts, log=log)
 
     @property
     def _own(self) -> ScorerSettings:
@@ -261,11 +264,8 @@ class ScorerRole:
             covered=covered,
             scale=pending.scale,
         )
-        try:
-            self._out.append(Outgoing(self._settings.topic("scores"), pending.station, encode(record)))
+        if self._out.write("scores", pending.station, record):
             self.counts[f"scored: {method}"] += 1
-        except EncodeError:
-            self.counts["withheld: scores"] += 1
 
     def _station(self, name: str) -> _Station:
         station = self._stations.get(name)
@@ -276,9 +276,7 @@ class ScorerRole:
     # -- the Role protocol
 
     def drain(self, now_s: float) -> list[Outgoing]:
-        out = list(self._out)
-        self._out.clear()
-        return out
+        return self._out.take()
 
     def wake_s(self, now_s: float) -> float | None:
         return None
@@ -328,13 +326,12 @@ class ScorerRole:
             for name, fields in state["stations"].items():
                 self._station(name).restore(fields, table)
             self._next = offsets_in(state["next"])
-            self.counts = Counter(state["counts"])
+            self.counts.clear()
+            self.counts.update(state["counts"])
 
     def _refuse(self, message: Message, error: Exception) -> None:
         reason, field = (error.reason, error.field) if isinstance(error, DecodeError) else (str(error), "y")
-        self.counts[f"refused: {kind_of(reason)}"] += 1
-        topic = self._settings.topic("dead-letter")
-        self._out.append(dead_letter(message, topic=topic, key=message.key or "", reason=reason, field=field))
+        self._out.refuse(message, reason, field)
 
 
 def _plain(beliefs: Mapping[str, tuple[float, float, float]]) -> dict[str, list[float]]:

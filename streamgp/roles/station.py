@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import Any, final
 
-from streamgp.errors import DecodeError, EncodeError
+from streamgp.errors import DecodeError
 from streamgp.roles.agent import Agent
 from streamgp.roles.budget import Budget
 from streamgp.roles.door import Door, Refused
 from streamgp.roles.liar import Liar
 from streamgp.roles.merge import Merge
+from streamgp.roles.outbox import Outbox
 from streamgp.roles.plain import (
     message_in,
     message_out,
@@ -24,8 +25,7 @@ from streamgp.roles.plain import (
 )
 from streamgp.roles.promises import Promises
 from streamgp.roles.settings import Settings
-from streamgp.wire.codec import decode, encode
-from streamgp.wire.deadletter import dead_letter, kind_of
+from streamgp.wire.codec import decode
 from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import (
     Forecast,
@@ -34,7 +34,6 @@ from streamgp.wire.records import (
     Prediction,
     Progress,
     Query,
-    Record,
     StationForecast,
 )
 
@@ -44,8 +43,6 @@ log = logging.getLogger("streamgp.agent")
 RETRY_S = (0.2, 0.4, 0.8)
 #: observations and queries held back, beyond which no more observations are read
 HELD = 4096
-#: kinds of event that are counted apart
-MOST_KINDS = 200
 VERSION = 2
 
 
@@ -85,14 +82,14 @@ class AgentRole:
         self._empty_since_s: float | None = None
         self._more = False
         self._refused = 0
-        self._out: deque[Outgoing] = deque()
+        self._out = Outbox(settings, self.counts, log=log, key=agent.station)
 
     # -- the Role protocol
 
     def start(self, now_s: float) -> list[Outgoing]:
         self._merge.start(now_s, last_ms=self.agent.last_ms)
         self._tell(self._promises.promise(None, "busy"))
-        return self._take()
+        return self._out.take()
 
     def feed(self, messages: list[Message], now_s: float) -> None:
         if messages:
@@ -121,7 +118,7 @@ class AgentRole:
         self._conclude_overdue(now_s)
         head_ms, last_ms = self._merge.head_ms, self.agent.last_ms
         self._tell(self._promises.due(now_s, head_ms=head_ms, last_ms=last_ms, empty_since_s=self._empty_since_s))
-        return self._take()
+        return self._out.take()
 
     def wake_s(self, now_s: float) -> float | None:
         if self._more:
@@ -151,7 +148,7 @@ class AgentRole:
 
     def stop(self, now_s: float) -> list[Outgoing]:
         self._tell(self._promises.promise(self.agent.last_ms, "gone"))
-        return self._take()
+        return self._out.take()
 
     def vitals(self) -> dict[str, float]:
         """What health tells of a station."""
@@ -211,7 +208,8 @@ class AgentRole:
                 value, tries, at_s = state["retry"]
                 self._retry = (records_in([value], Observation)[0], tries, at_s)
             self._empty_since_s, self._more, self._refused = state["flow"]
-            self.counts = Counter(state["counts"])
+            self.counts.clear()
+            self.counts.update(state["counts"])
             followed = state["followed"]
             self._followed = None if followed is None else (followed[0], followed[1], followed[2])
 
@@ -339,7 +337,7 @@ class AgentRole:
         if not queries:
             return
         for query in queries:
-            self._write("queries", query.id, query)
+            self._out.write("queries", query.id, query)
             self._promises.asked(query.id)
         self._answer(queries, now_s)
         self._open.update((q.id, now_s) for q in queries if self.agent.remembers(q.id))
@@ -354,10 +352,10 @@ class AgentRole:
             self._lie(self._liar.take(queries, answers, peers=self._merge.peers(), now_s=now_s))
             return
         for answer in answers:
-            self._write("predictions", answer.query_id, answer)
+            self._out.write("predictions", answer.query_id, answer)
 
     def _lie(self, told: list[tuple[str, bytes]]) -> None:
-        self._out.extend(Outgoing(self._settings.topic("predictions"), key, value) for key, value in told)
+        self._out.add([Outgoing(self._settings.topic("predictions"), key, value) for key, value in told])
 
     def _keep_early(self, forecast: Forecast) -> None:
         """A forecast that this station's predecessor asked for, before this one has come to ask for it again."""
@@ -385,36 +383,12 @@ class AgentRole:
 
     def _tell(self, word: Progress | None) -> None:
         if word is not None:
-            self._write("progress", self.agent.station, word)
+            self._out.write("progress", self.agent.station, word)
 
     def _publish(self, forecast: StationForecast | None) -> None:
         if forecast is not None:
-            self._write("station-forecasts", self.agent.station, forecast)
-
-    def _write(self, suffix: str, key: str, record: Record) -> None:
-        try:
-            self._out.append(Outgoing(self._settings.topic(suffix), key, encode(record)))
-        except EncodeError as error:
-            self.counts[f"withheld: {suffix}"] += 1
-            log.warning("%s: withheld a record of %s: %s", self.agent.station, suffix, error)
+            self._out.write("station-forecasts", self.agent.station, forecast)
 
     def _refuse(self, message: Message, reason: str, field: str, *, count: str | None = None) -> None:
-        name = f"refused: {count or kind_of(reason)}"
-        if name not in self.counts and len(self.counts) >= MOST_KINDS:
-            name = "refused: other"  # reasons quote what they refuse, and nobody may fill the memory with that
-        self.counts[name] += 1
         self._refused += self._settings.suffix(message.topic) == "observations"
-        self._out.append(
-            dead_letter(
-                message,
-                topic=self._settings.topic("dead-letter"),
-                key=self.agent.station,
-                reason=reason,
-                field=field,
-            )
-        )
-
-    def _take(self) -> list[Outgoing]:
-        out = list(self._out)
-        self._out.clear()
-        return out
+        self._out.refuse(message, reason, field, count=count)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from streamgp.roles.kept import MakeStore, Place
+from streamgp.roles.place import MakeStore, Place
 from streamgp.wire.checkpoint import FolderStore, SnapshotStore
 from streamgp.wire.clock import Clock
 from streamgp.wire.log import Log, Outgoing

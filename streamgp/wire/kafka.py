@@ -189,8 +189,13 @@ class _Consumer:
         return [(tp.topic, tp.partition) for tp in self._client.assignment() or ()]
 
     def size(self, topic: str) -> int:
+        """Asks for this topic alone; kafka-python's own way fetches the metadata of every topic there is."""
+        cluster = self._client._cluster
         with _translated(self._settings):
-            return len(self._client.partitions_for_topic(topic) or ())
+            if cluster.partitions_for_topic(topic) is None:
+                cluster.add_topic(topic)
+                self._client._net.run(self._client._manager.wait_for, cluster.request_update(), None)
+            return len(cluster.partitions_for_topic(topic) or ())
 
     def seek(self, partition: Partition, offset: int) -> None:
         with suppress(ValueError):  # taken away by a rebalance a moment ago

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from streamgp.errors import BrokerUnavailableError, LogError
 from streamgp.wire.groups import Group
 from streamgp.wire.log import Message, Partition, ReaderStats, Start, Subscription
+from streamgp.wire.memory_topics import MemoryTopics
 from streamgp.wire.partition_log import PartitionLog
 from streamgp.wire.partitioner import wanted_partitions
-
-if TYPE_CHECKING:
-    from streamgp.wire.memory import MemoryLog
 
 
 class SimulatedCrash(BaseException):
@@ -40,7 +38,7 @@ class MemoryReader:
 
     def __init__(
         self,
-        log: MemoryLog,
+        log: MemoryTopics,
         subscriptions: tuple[Subscription, ...],
         *,
         group: str | None,

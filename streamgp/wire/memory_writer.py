@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from streamgp.errors import DeliveryError, FencedError, LogError
 from streamgp.wire.log import Outgoing, Partition, WriterStats
-
-if TYPE_CHECKING:
-    from streamgp.wire.memory import MemoryLog
+from streamgp.wire.memory_topics import MemoryTopics
 
 
 @final
@@ -43,7 +41,7 @@ class MemoryWriter:
     (1, {('in', 0): 7})
     """
 
-    def __init__(self, log: MemoryLog, *, transactional_id: str | None) -> None:
+    def __init__(self, log: MemoryTopics, *, transactional_id: str | None) -> None:
         self._log = log
         self._id = transactional_id
         self._epoch = 0 if transactional_id is None else log.next_epoch(transactional_id)

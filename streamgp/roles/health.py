@@ -24,7 +24,7 @@ class Health:
     """Judges a role by what it does, not by whether it lives.
 
     ``starting``, ``ok`` and ``behind`` are healthy; ``stuck`` (its loop does not turn), ``disconnected`` and
-    ``stalled`` (there is work, and none of it is done) are not.
+    ``stalled`` (there is work, or nobody can tell whether there is, and none is done) are not.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Health:
         if now_s - self._connected_s >= limits.stuck_s:
             return "disconnected", False
         lag = self.lag()
-        if lag and now_s - self._moved_s >= limits.stalled_s:
+        if lag != 0 and now_s - self._moved_s >= limits.stalled_s:
             return "stalled", False
         return ("behind" if lag is not None and lag >= limits.behind else "ok"), True
 
@@ -79,7 +79,7 @@ class Health:
         """Note when it was last seen to move, and to be connected."""
         kept = self._kept
         seen = (kept.reader.stats.messages, kept.number, int(self._vitals().get("held", 0)))
-        if seen != self._seen or not self.lag():
+        if seen != self._seen or self.lag() == 0:
             self._seen, self._moved_s = seen, now_s
         if kept.reader.stats.connected:
             self._connected_s = now_s

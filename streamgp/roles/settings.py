@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -13,6 +14,7 @@ from streamgp.fusion.asked import known_places
 from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.models.features import FeatureSettings
 from streamgp.roles.door import DoorSettings
+from streamgp.roles.places import Region, check_location
 from streamgp.roles.training_settings import MODEL_ROWS, TrainingSettings
 from streamgp.wire.topics import station_topic
 
@@ -111,9 +113,21 @@ class NetworkSection(_Section, frozen=True, kw_only=True):
     candidates: int = 64
     """Stations among which those are looked for at a time."""
     places: dict[str, tuple[float, float]] = {}
-    """Latitude and longitude of stations, in degrees, where known: near ones are tried first."""
+    """Latitude and longitude of stations, in degrees, where known: near ones are tried first. A place that cannot be is
+    a wrong setting: (0, 0), latitude and longitude swapped, outside of the region."""
+    region: tuple[float, float, float, float] | None = None
+    """Least and greatest latitude, least and greatest longitude of the network: no place may lie outside."""
     most_stations: int = 10_000
     """Names taken in; a station beyond these gets no such forecast."""
+
+    def checked_places(self) -> None:
+        """Raise a ValueError that names the first station whose place cannot be, and why; NaN stands for unknown."""
+        region = None if self.region is None else Region(*self.region)
+        for name, (lat, lon) in self.places.items():
+            reason = None if math.isnan(lat) or math.isnan(lon) else check_location(lat, lon, region)
+            if reason is not None:
+                raise ValueError(f"the place of {name!r}, ({lat:g}, {lon:g}): {reason}")
+        known_places(self.places)
 
     def learning(self) -> NetworkSettings:
         """How the layer learns; raises a SettingsError if it cannot."""
@@ -342,7 +356,7 @@ def check(settings: Settings, *, source: str = "settings") -> None:
             raise SettingsError(f"{source}: {reason}")
     try:
         settings.network.learning()
-        known_places(settings.network.places)
+        settings.network.checked_places()
     except (SettingsError, ValueError) as error:
         raise SettingsError(f"{source}: network: {error}") from error
     settings.features.made()

@@ -37,6 +37,7 @@ _DENIED = (
     kafka_errors.UnsupportedVersionError,
 )
 _FENCED = (kafka_errors.ProducerFencedError, kafka_errors.InvalidProducerEpochError)
+_ABSENT = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.LeaderNotAvailableError)
 _WRONG = (kafka_errors.KafkaConfigurationError, ValueError, TypeError, RuntimeError)
 
 
@@ -194,7 +195,8 @@ class _Consumer:
         with _translated(self._settings):
             if cluster.partitions_for_topic(topic) is None:
                 cluster.add_topic(topic)
-                self._client._net.run(self._client._manager.wait_for, cluster.request_update(), None)
+                with suppress(*_ABSENT):
+                    self._client._net.run(self._client._manager.wait_for, cluster.request_update(), None)
             return len(cluster.partitions_for_topic(topic) or ())
 
     def seek(self, partition: Partition, offset: int) -> None:

@@ -17,7 +17,7 @@ from streamgp.roles.kept import Kept
 from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.log import Outgoing
 from streamgp.wire.memory import MemoryLog
-from tests.flow.network import Network, observations, settings_of
+from tests.flow.network import STATIONS, Network, observations, settings_of
 
 SENT = observations(30)
 FEW = observations(13)  # the warm-up takes ten
@@ -259,3 +259,25 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_and_the_journal_bridge
             network.kill(name)
     assert "disk full" in caplog.text
     assert "the log is away" in caplog.text
+
+
+def test_agents_that_start_one_after_another_restore_once_and_run(tmp_path: Path) -> None:
+    """R20: cold starts a second apart; who is restored already works on and knocks nobody out."""
+    network = Network(tmp_path, settings_of(snapshot_every_s=1e6))
+    network.send(SENT)
+    network.run()
+    for name in network.names():
+        network.kill(name)
+    network.starts.clear()
+    more = observations(len(SENT) // len(STATIONS) + 4)[len(SENT) :]
+    network.send(more)
+    for name in network.names():
+        network.start(name)
+        for _ in range(50):
+            for running in list(network.kept):
+                network.step(running)
+            network.clock.advance(0.02)
+    network.run()
+    assert set(network.starts.values()) == {1}
+    assert all(kept.differs == 0 for kept in network.kept.values())
+    network.check(SENT + more)

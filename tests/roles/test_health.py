@@ -13,8 +13,9 @@ import pytest
 from streamgp.errors import SettingsError
 from streamgp.roles.health import Health, HealthServer
 from streamgp.roles.settings import HealthSettings
+from streamgp.wire.codec import decode
 from streamgp.wire.memory import MemoryLog
-from streamgp.wire.records import Observation
+from streamgp.wire.records import Observation, StationForecast
 from tests.flow.network import HOUR, Network, observations, settings_of
 
 LIMITS = HealthSettings(stuck_s=30.0, stalled_s=120.0, behind=1_000)
@@ -57,12 +58,29 @@ def test_a_loop_that_does_not_turn_is_stuck(network: Network) -> None:
 
 def test_an_agent_far_behind_says_so_and_is_well_while_it_works(network: Network) -> None:
     """R32, C47: lag and the age of its data; 10,000 behind."""
+    now_ms = network.clock.now_ms()
     far = [Observation(station="A", time_ms=t * HOUR, y=math.sin(t)) for t in range(20, 10_020)]
     network.send(far)
-    network.step("agent.A")
-    health = health_of(network, "agent.A")
+    role = network.roles["agent.A"]
+    before = role.counts["learned"]
+    while role.counts["learned"] == before:
+        network.step("agent.A")
+        network.clock.advance(1.0)
+    health, gauges = health_of(network, "agent.A"), health_of(network, "agent.A").gauges()
+    learned = role.counts["learned"] - before
     assert health.verdict() == ("behind", True)
-    assert health.gauges()["lag"] > 9_000
+    assert gauges["lag"] == 10_000 - learned
+    assert learned < 1_000
+    last_ms = (19 + learned) * HOUR
+    assert gauges["last_learned_s"] == last_ms / 1000
+    assert gauges["data_age_s"] == pytest.approx((now_ms - last_ms) / 1000, abs=120)
+
+
+def test_forecasts_say_how_old_the_last_reading_behind_them_is(network: Network) -> None:
+    """C47, R32: whoever reads a forecast sees that its station is behind."""
+    found = [decode(m.value, StationForecast) for m in network.read("station-forecasts")]
+    assert {f.learned_ms == f.time_ms for f in found} == {True}
+    assert max(f.learned_ms or 0 for f in found if f.station == "A") == 19 * HOUR
 
 
 def test_work_that_waits_and_is_not_done_is_a_stall(network: Network) -> None:
@@ -76,6 +94,30 @@ def test_work_that_waits_and_is_not_done_is_a_stall(network: Network) -> None:
         kept.stepped_s = network.clock.monotonic_s()
         verdict = health.verdict()
     assert verdict == ("stalled", False)
+
+
+def test_a_reader_that_cannot_tell_whether_anything_waits_is_no_idle_one(network: Network) -> None:
+    """R04: connected, and nothing to read for it, or an end that nobody knows: not well for ever."""
+    health, kept = health_of(network, "cloud"), network.kept["cloud"]
+    assert health.verdict() == ("ok", True)
+    kept.reader.stats.behind = None
+    for _ in range(5):
+        network.clock.advance(25.0)
+        kept.stepped_s = network.clock.monotonic_s()
+        verdict = health.verdict()
+    assert verdict == ("stalled", False)
+    kept.reader.stats.behind = 0
+    assert health.verdict() == ("ok", True)
+
+
+def test_a_restore_that_does_not_end_is_told(network: Network) -> None:
+    """R20: starting is healthy, for a time."""
+    network.kept["cloud"].started_s = None
+    health = health_of(network, "cloud")
+    network.clock.advance(299.0)
+    assert health.verdict() == ("starting", True)
+    network.clock.advance(2.0)
+    assert health.verdict() == ("starting", False)
 
 
 def test_a_broker_that_is_away_is_told(network: Network) -> None:

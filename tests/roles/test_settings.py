@@ -75,3 +75,23 @@ def test_a_file_that_is_not_utf8_is_named_and_a_byte_order_mark_is_nothing(tmp_p
         load_settings(path)
     path.write_bytes("# Zürich\nprefix = 'net'\n".encode("utf-8-sig"))
     assert load_settings(path).prefix == "net"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("[0.0, 0.0]", "null island"),
+        ("[144.96, -37.81]", "latitude out of range: swapped"),
+        ("[47.72, 87.41]", "outside region: sign"),
+        ("[47.72, -87.41]", None),
+        ("[nan, nan]", None),
+    ],
+)
+def test_a_place_that_cannot_be_is_a_wrong_setting(place: str, reason: str | None) -> None:
+    """C10, R78: refused where stations are registered, with its own reason; who runs already is not disturbed."""
+    text = f"[network]\nregion = [-90.0, 90.0, -100.0, -70.0]\nplaces = {{ good = [40.0, -75.0], A = {place} }}"
+    if reason is None:
+        assert set(parse_settings(text).network.places) == {"good", "A"}
+        return
+    with pytest.raises(SettingsError, match=f"network: the place of 'A'.*{reason}"):
+        parse_settings(text)

@@ -275,8 +275,11 @@ def test_records_that_cannot_be_used_become_dead_letters_with_their_origin() -> 
     assert feeder.role.handled == 10
 
 
-def test_a_record_that_fails_is_tried_again_in_order_and_then_a_dead_letter() -> None:
-    """C20, R26, R27: 4 tries over 1.4 s, nothing overtaken, no commit beyond what is neither learned nor refused."""
+def test_a_record_that_fails_is_tried_again_in_order_and_then_a_dead_letter(caplog: pytest.LogCaptureFixture) -> None:
+    """C20, R26, R27: 4 tries over 1.4 s, nothing overtaken, no commit beyond what is neither learned nor refused.
+
+    Fewer than ten lines of log, though it was tried eight times.
+    """
     y = np.arange(10.0)
     mean, std = y[:3].mean(), y[:3].std()
     fails = {round((5 - mean) / std, 6): 2, round((8 - mean) / std, 6): 99}
@@ -297,6 +300,47 @@ def test_a_record_that_fails_is_tried_again_in_order_and_then_a_dead_letter() ->
     (letter,) = [o for o in feeder.out if o.topic == "streamgp.dead-letter"]
     assert decode(letter.value, Observation).y == 8.0
     assert [q.time_ms // DAY for q in feeder.published("queries", Query)] == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+    assert feeder.role.counts["learning retried"] == 5
+    assert 1 <= len(caplog.records) < 5
+
+
+class Ending:
+    """A model that ends the iteration of whoever calls it."""
+
+    def __init__(self) -> None:
+        self._inner = ConstantModel()
+
+    @property
+    def learned(self) -> int:
+        return self._inner.learned
+
+    def learn(self, Z: Array, y: Array) -> None:
+        if any(value > 50 for value in y.tolist()):
+            raise StopIteration
+        self._inner.learn(Z, y)
+
+    def predict(self, Z: Array) -> Gaussian:
+        return self._inner.predict(Z)
+
+
+def test_nothing_behind_a_record_that_ends_an_iteration_is_lost() -> None:
+    """R09: of five records in one batch the second is rubbish; of the next five a model raises StopIteration on one."""
+    feeder = Feeder(role_of(lambda fit: Ending()))
+    feeder.days(1.0, 2.0, 3.0)
+    made = [encode(Observation(station="A", time_ms=d * DAY, y=float(d % 4))) for d in range(3, 8)]
+    made[1] = b"\x80\x04K\x01."
+    feeder.role.feed([Message("streamgp.observations", 0, 3 + i, "A", v, NOW_MS) for i, v in enumerate(made)], 0.0)
+    feeder.settle(0.0)
+    assert feeder.role.counts["learned"] == 3 + 4
+    assert [o.topic for o in feeder.out].count("streamgp.dead-letter") == 1
+    days = range(8, 13)
+    rows = [Observation(station="A", time_ms=d * DAY, y=1e3 if d == 9 else float(d % 4)) for d in days]
+    batch = [Message("streamgp.observations", 0, 8 + i, "A", encode(o), NOW_MS) for i, o in enumerate(rows)]
+    feeder.role.feed(batch, 0.0)
+    for second in range(10):
+        feeder.settle(0.2 * second)
+    assert feeder.role.counts["learned"] == 3 + 4 + 4
+    assert feeder.role.handled == 13
 
 
 def test_a_belief_that_is_not_finite_is_withheld() -> None:

@@ -192,6 +192,7 @@ class AgentRole:
         CheckpointError
             If it is damaged, of another version, of another station or of other settings.
         """
+        state = _of_today(state)
         with restoring(f"agent {self.agent.station}", state, VERSION):
             self.agent.restore(state["agent"])
             self._door = Door.from_state(state["door"], self._settings.door_settings())
@@ -392,3 +393,11 @@ class AgentRole:
     def _refuse(self, message: Message, reason: str, field: str, *, count: str | None = None) -> None:
         self._refused += self._settings.suffix(message.topic) == "observations"
         self._out.refuse(message, reason, field, count=count)
+
+
+def _of_today(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A state of version 1 in today's form: how much a drain may do stood with the promises then, or nowhere."""
+    if state.get("v") != 1:
+        return state
+    pace = list(state.get("pace") or [None, False])
+    return {**state, "v": VERSION, "pace": pace[:2], "budget": pace[2:] or Budget().state()}

@@ -1,0 +1,1 @@
+"""Snapshots as a release wrote them: what is kept here must stay readable."""

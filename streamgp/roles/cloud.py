@@ -111,7 +111,10 @@ class CloudRole:
 
     def vitals(self) -> dict[str, float]:
         """What health tells of the cloud."""
-        return {"windows_open": float(self._windows.filling), "agents": float(len(self._windows.expected()))}
+        told = {"windows_open": float(self._windows.filling), "agents": float(len(self._windows.expected()))}
+        oldest_s = self._windows.oldest_s
+        wait = {"held_since_s": oldest_s or 0.0, "longest_s": self._settings.cloud.deadline_s}
+        return told if oldest_s is None else {**told, **wait}
 
     def state(self) -> dict[str, Any]:
         """All that a twin needs to go on from here."""

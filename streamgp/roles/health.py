@@ -73,7 +73,17 @@ class Health:
         lag = self.lag()
         if lag != 0 and now_s - self._moved_s >= limits.stalled_s:
             return "stalled", False
+        if self._waits_in_vain():
+            return "stalled", False
         return ("behind" if lag is not None and lag >= limits.behind else "ok"), True
+
+    def _waits_in_vain(self) -> bool:
+        """Whether it reads, and what it has read waits for others longer than any wait may be."""
+        behind, limits, vitals = self._kept.reader.stats.behind, self._settings, self._vitals()
+        since_s = vitals.get("held_since_s")
+        if since_s is None or behind is None or behind >= limits.behind:  # far behind it has more to read first
+            return False
+        return self._kept.now_s() - since_s - vitals["longest_s"] >= limits.stalled_s
 
     def _look(self, now_s: float) -> None:
         """Note when it was last seen to move, and to be connected."""
@@ -93,7 +103,8 @@ class Health:
         """Numbers as of now; those that are not known are left out."""
         kept, now_s, now_ms = self._kept, self._clock.monotonic_s(), self._clock.now_ms()
         vitals = self._vitals()
-        learned_ms = vitals.pop("last_learned_ms", None)
+        learned_ms, since_s = vitals.pop("last_learned_ms", None), vitals.pop("held_since_s", None)
+        vitals.pop("longest_s", None)
         found: dict[str, float | None] = {
             "lag": self.lag(),
             "data_age_s": None if learned_ms is None else (now_ms - learned_ms) / 1000.0,
@@ -102,6 +113,7 @@ class Health:
             "snapshot_age_s": None if kept.snapshot_s is None else now_s - kept.snapshot_s,
             "commit_age_s": None if kept.committed_s is None else now_s - kept.committed_s,
             "step_age_s": now_s - kept.stepped_s,
+            "wait_s": None if since_s is None else kept.now_s() - since_s,
             "commits": kept.number,
             "connected": float(kept.reader.stats.connected),
             "lost": sum(kept.reader.stats.lost.values()),
@@ -146,6 +158,7 @@ _HELP = {
     "events": "Everything else that the role counts",
     "lag": "Messages that wait at the broker or in the role's hands",
     "data_age_seconds": "Age of the last reading learned, by event time",
+    "wait_seconds": "How long what is to be worked on next has waited for others",
     "lost": "Messages that retention removed before they were read",
     "snapshot_age_seconds": "Since the last snapshot was written",
 }

@@ -174,6 +174,16 @@ class Merge:
         return self._own[0].time_ms if self._own else None
 
     @property
+    def head_since_s(self) -> float | None:
+        """Since when that observation has been the next one, if it is here."""
+        return self._head_since_s if self._own else None
+
+    @property
+    def longest_s(self) -> float:
+        """How long the next observation may be held back at the most, by the clock."""
+        return _by_clock(max(self._max_wait_s, self._idle_wait_s)) + self._settle_s
+
+    @property
     def waiting(self) -> int:
         """Observations and queries held back now."""
         return len(self._own) + len(self._queries)
@@ -250,7 +260,7 @@ class Merge:
 
     def _waited(self, since_s: float, patience_s: float, now_s: float) -> bool:
         """Whether a wait is over: by a look at an input that had nothing more, or long after, by the clock."""
-        return self._exhausted_s - since_s >= patience_s or now_s - since_s >= 3 * patience_s + 1.0
+        return self._exhausted_s - since_s >= patience_s or now_s - since_s >= _by_clock(patience_s)
 
     def wake_s(self, now_s: float) -> float | None:
         """Seconds after which time alone may release something; None if only a record can."""
@@ -306,3 +316,8 @@ class Merge:
             self._seen = {name: set(ids) for name, ids in state["seen"].items()}
             self._head_since_s, self._exhausted_s, self._settled_at_s, self._last_ms, self._newest_ms = state["times"]
             self.excused, self.late_queries = state["counts"]
+
+
+def _by_clock(patience_s: float) -> float:
+    """How long a wait may last where the input never comes to an end."""
+    return 3 * patience_s + 1.0

@@ -19,7 +19,11 @@ class KeptRole(Role, Protocol):
     """What has happened, by name; ``refused: REASON`` and ``trimmed: AGENT`` among them."""
 
     def vitals(self) -> dict[str, float]:
-        """Numbers as of now: ``held`` is how much it has read and not yet worked on."""
+        """Numbers as of now: ``held`` is how much it has read and not yet worked on.
+
+        ``held_since_s`` is since when, in the role's own time, the next of it has waited for others, and ``longest_s``
+        how long that may take.
+        """
 
     def state(self) -> dict[str, Any]:
         """All that a twin needs to go on from here."""

@@ -158,7 +158,11 @@ class AgentRole:
             "open_questions": float(len(self._open)),
             "peers": float(len(self._merge.peers())),
         }
-        return told if last is None else {**told, "last_learned_ms": float(last)}
+        if last is not None:
+            told["last_learned_ms"] = float(last)
+        if (since_s := self._merge.head_since_s) is not None:
+            told |= {"held_since_s": since_s, "longest_s": self._merge.longest_s}
+        return told
 
     # -- the state
 

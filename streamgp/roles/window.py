@@ -199,6 +199,11 @@ class Windows:
         """Queries that were answered and have not been read."""
         return len(self._early)
 
+    @property
+    def oldest_s(self) -> float | None:
+        """When the oldest window was opened."""
+        return next(iter(self._open.values())).opened_s if self._open else None
+
     def wake_s(self, now_s: float) -> float | None:
         """Seconds until the oldest window's time is up."""
         if not self._open:

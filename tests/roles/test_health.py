@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from streamgp.errors import SettingsError
+from streamgp.roles.cloud import CloudRole
 from streamgp.roles.health import Health, HealthServer
 from streamgp.roles.settings import HealthSettings
-from streamgp.wire.codec import decode
+from streamgp.roles.station import AgentRole
+from streamgp.wire.codec import decode, encode
+from streamgp.wire.log import Outgoing
 from streamgp.wire.memory import MemoryLog
-from streamgp.wire.records import Observation, StationForecast
+from streamgp.wire.records import Observation, Progress, StationForecast
 from tests.flow.network import HOUR, Network, observations, settings_of
 
 LIMITS = HealthSettings(stuck_s=30.0, stalled_s=120.0, behind=1_000)
@@ -108,6 +111,35 @@ def test_a_reader_that_cannot_tell_whether_anything_waits_is_no_idle_one(network
     assert verdict == ("stalled", False)
     kept.reader.stats.behind = 0
     assert health.verdict() == ("ok", True)
+
+
+@pytest.mark.parametrize("name", ["agent.A", "cloud"])
+def test_who_reads_on_and_never_does_what_it_holds_is_stalled(
+    network: Network, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R04: promises of others come all the time and are read, and the role's own work stands still for ever."""
+    health, role = health_of(network, name), network.roles[name]
+    if isinstance(role, AgentRole):
+        monkeypatch.setattr(role._merge, "next", lambda now_s: None)
+        limit_s = 120.0 + 3 * 30.0 + 1.0
+    else:
+        assert isinstance(role, CloudRole)
+        monkeypatch.setattr(role.windows, "close", lambda now_s: [])
+        limit_s = 120.0 + 20.0
+    network.send(observations(22)[-6:])
+    for _ in range(3):
+        for each in network.names():
+            network.step(each)
+    began_s = network.clock.monotonic_s()
+    while health.verdict() == ("ok", True):
+        word = Outgoing(network.settings.topic("progress"), "B", encode(Progress(station="B", time_ms=0)))
+        network.log.writer().write([word])
+        network.clock.advance(5.0)
+        network.step(name)
+        assert network.clock.monotonic_s() - began_s < 400.0
+    assert health.verdict() == ("stalled", False)
+    assert limit_s - 10.0 < network.clock.monotonic_s() - began_s < limit_s + 10.0
+    assert health.gauges()["wait_s"] > limit_s - 10.0
 
 
 def test_a_restore_that_does_not_end_is_told(network: Network) -> None:

@@ -86,6 +86,9 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         by default it is fitted.
     noise
         ``shared``: one noise variance, as the paper's; ``client``: each client has one of its own.
+    kernels
+        ``related``: the residual's lengthscales of a client are drawn towards the other clients', as far as the rows
+        agree; ``own``: each client's rows alone decide, as in the paper and, whatever this says, by rounds.
     n_starts, max_iter
         Random starts, and L-BFGS iterations of the best.
 
@@ -134,6 +137,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         ranks: Literal["elbo", "fixed"] = "elbo",
         lengthscale: float | Sequence[float] | None = None,
         noise: Literal["shared", "client"] = "shared",
+        kernels: Literal["related", "own"] = "related",
         n_starts: int = 3,
         max_iter: int = 200,
     ) -> None:
@@ -152,6 +156,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.ranks = ranks
         self.lengthscale = lengthscale
         self.noise = noise
+        self.kernels = kernels
         self.n_starts = n_starts
         self.max_iter = max_iter
 
@@ -184,6 +189,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             else 0,
             lengthscale=self._known_lengthscale(),
             most_rank=self.n_outputs if self.ranks == self.budget == "elbo" else 0,
+            related=self.kernels == "related",
         )
         with threadpool_limits(limits=1, user_api="blas"):
             if self.optimizer == "rounds":
@@ -289,6 +295,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
             budget=(self.budget, ("elbo", "fixed")),
             ranks=(self.ranks, ("elbo", "fixed")),
             noise=(self.noise, ("shared", "client")),
+            kernels=(self.kernels, ("related", "own")),
         )
         names = ("n_outputs", "n_global", "n_local", "n_starts", "rounds", "max_iter")
         check_whole(**{name: getattr(self, name) for name in (*names, *(f"rank_{layer}" for layer in LAYERS))})

@@ -369,3 +369,31 @@ def test_with_every_row_inducing_a_fit_finds_the_finest_scale_by_evidence() -> N
     assert model.n_inducing_ == [40, 36, 40]
     mean, _ = model.predict(1, Xs[1][5:9], latent=True)
     np.testing.assert_allclose(mean, known.predict(1, Xs[1][5:9], latent=True)[0], atol=0.3)
+
+
+def test_layers_of_their_own_alone_fit_where_clients_share_something_rough() -> None:
+    """Without a global layer nothing is to be settled, however rough what the clients share may be."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 60.0, 120)[:, None]
+    shared = np.sin(0.7 * x) + np.sin(0.5 * x + 1.0)
+    Ys = [shared + 0.1 * rng.standard_normal(x.shape) for _ in range(4)]
+    model = HierarchicalGP(**SMALL, max_iter=30, random_state=0, components=("local",)).fit([x] * 4, Ys)
+    assert np.sqrt(np.mean((model.predict(0, x)[0] - shared) ** 2)) < 0.1
+
+
+def test_kernels_of_clients_that_are_alike_are_drawn_together() -> None:
+    """Residuals of one law, twenty rows each: their lengthscales come closer, and each may be a client's own."""
+    rng = np.random.default_rng(3)
+    Xs, Ys = [], []
+    for _ in range(5):
+        x = np.sort(rng.uniform(0.0, 10.0, 20))
+        K = np.exp(-0.5 * np.square((x[:, None] - x) / 0.6)) + 1e-9 * np.eye(20)
+        Xs.append(x[:, None])
+        Ys.append(np.sin(0.5 * x) + np.linalg.cholesky(K) @ rng.standard_normal(20) + 0.1 * rng.standard_normal(20))
+    spread = {}
+    for kernels in ("related", "own"):
+        model = HierarchicalGP(**SMALL, max_iter=60, random_state=0, kernels=kernels).fit(Xs, Ys)
+        spread[kernels] = np.std([np.log(p.scales.local_lengthscale[0, 0]) for p in model._posteriors])
+    assert spread["related"] < 0.5 * spread["own"]
+    with pytest.raises(ValueError, match="kernels"):
+        HierarchicalGP(**SMALL, kernels="none").fit(Xs, Ys)

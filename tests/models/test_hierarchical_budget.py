@@ -15,7 +15,7 @@ from streamgp.gp.hierarchy.total import total_bound
 from streamgp.models.hgp.budget import ENOUGH_NATS, chosen_rows
 from streamgp.models.hgp.fit import Plan, resized
 from streamgp.models.hgp.reconsider import reconsider_budgets
-from streamgp.models.hgp.start import start_own, start_shared
+from streamgp.models.hgp.start import shared_reach, start_own, start_shared
 
 LAYOUT = Layout(1, 1, 1, 1)
 PLAN = Plan(
@@ -77,6 +77,18 @@ def test_growing_gains_what_too_few_inducing_inputs_miss() -> None:
     assert value >= reached
 
 
+def test_few_rows_are_all_inducing_inputs_and_the_bound_is_the_exact_one() -> None:
+    """Up to twice the budget: of 60 rows with 30 asked for all are taken, whatever a smooth residual would need."""
+    data, blocks = federation(1.5, 30)
+    plan = replace(PLAN, n_local=30)
+    all_rows = [resized(x, blocks[0], own, plan)[0] for x, own in zip(data, blocks[1:], strict=True)]
+    assert sizes(all_rows) == [60, 60, 60]
+    exact = federation(1.5, 60)[1]
+    np.testing.assert_allclose(bound(data, [blocks[0], *all_rows]), bound(data, exact), atol=0.1)
+    fewer = [resized(x, blocks[0], own, replace(plan, n_local=29))[0] for x, own in zip(data, blocks[1:], strict=True)]
+    assert max(sizes(fewer)) < 20
+
+
 def test_a_budget_that_would_cost_more_than_its_tolerance_is_kept() -> None:
     data, blocks = federation(0.3, 40)
     tight = replace(PLAN, most_local=10)
@@ -120,3 +132,19 @@ def test_the_residual_gets_the_latents_that_it_needs(rank: int) -> None:
     fixed = HierarchicalGP(**given, random_state=0, n_starts=1, max_iter=2, budget="fixed").fit(Xs, Ys)
     assert fixed.rank_local_ == 1
     assert model.lower_bound_ >= held.lower_bound_ - 2 * ENOUGH_NATS
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_rows_agree_as_far_as_clients_share_something(together: bool) -> None:
+    """A shared smooth function and a rough one of each client: no chance of few pairs makes the shared one rough."""
+    reaches = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        data = []
+        for _ in range(6):
+            x = np.linspace(-5.0, 5.0, 50) if together else rng.uniform(-5.0, 5.0, 50)
+            K = np.exp(-0.5 * np.square((x[:, None] - x) / 0.3)) + 1e-9 * np.eye(50)
+            Y = np.sin(x) + np.cos(0.7 * x) + np.linalg.cholesky(K) @ rng.standard_normal(50)
+            data.append(client_data(x[:, None], Y[:, None]))
+        reaches.append(shared_reach(data, rng))
+    assert all(reach is None or reach > 0.7 for reach in reaches), reaches

@@ -14,9 +14,13 @@ from streamgp.gp.hierarchy.blocks import Block, Layout, scales, softplus, softpl
 from streamgp.gp.hierarchy.bound import Factors
 from streamgp.gp.hierarchy.data import ClientData
 from streamgp.gp.hierarchy.exact import Exact, all_rows, exact_bound, is_exact
+from streamgp.gp.hierarchy.related import related_prior
 from streamgp.gp.hierarchy.total import LOADINGS, Total, total_bound
 from streamgp.models.hgp.budget import chosen_rows
 from streamgp.models.hgp.flat import Free, from_vector, limits, to_vector
+
+#: steps that L-BFGS remembers: loadings and kernels trade against one another, and a short memory forgets how
+MEMORY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Plan:
 
     ``most_rank`` bounds the residual latents that it may ask for; at 0 they are as many as the layout says.
     ``hold`` names arrays of any block that stay as they are; ``lengthscale`` (d,), in working units, is that of the
-    global kernels where it is known.
+    global kernels where it is known. ``related``: lengthscales of the residuals have the prior of ``related_prior``.
     """
 
     layout: Layout
@@ -39,6 +43,7 @@ class Plan:
     hold: tuple[str, ...] = ()
     lengthscale: Array | None = None
     most_rank: int = 0
+    related: bool = False
 
     @property
     def grows(self) -> bool:
@@ -77,6 +82,13 @@ def free_arrays(blocks: Sequence[Block], data: Sequence[ClientData], plan: Plan)
     return free
 
 
+def relation(owns: Sequence[Block], plan: Plan) -> tuple[float, Sequence[Array | float]]:
+    """What the prior of related lengthscales adds to the bound, and to its derivative by each ``eta_lengthscale``."""
+    if plan.related and plan.layout.rank_local and len(owns) > 1:
+        return related_prior(owns)
+    return 0.0, [0.0] * len(owns)
+
+
 def maximise(
     data: Sequence[ClientData], blocks: Sequence[Block], plan: Plan, *, max_iter: int
 ) -> tuple[float, list[dict[str, Array]]]:
@@ -98,7 +110,12 @@ def maximise(
         except NotPositiveDefiniteError:
             return 1e25, np.zeros_like(vector)
         assert total.by_shared is not None
-        return -total.value, -to_vector([total.by_shared, *total.by_own], free)
+        drawn, pulls = relation(now[1:], plan)
+        by_own = [
+            {**by, "eta_lengthscale": by["eta_lengthscale"] + pull}
+            for by, pull in zip(total.by_own, pulls, strict=True)
+        ]
+        return -total.value - drawn, -to_vector([total.by_shared, *by_own], free)
 
     low, high, box = limits(blocks, free)
     found = minimize(
@@ -107,7 +124,7 @@ def maximise(
         jac=True,
         method="L-BFGS-B",
         bounds=box,
-        options={"maxiter": max_iter, "maxfun": 2 * max_iter + 20, "maxcor": 20, "ftol": 1e-9, "gtol": 1e-4},
+        options={"maxiter": max_iter, "maxfun": 2 * max_iter + 20, "maxcor": MEMORY, "ftol": 1e-9, "gtol": 1e-4},
     )
     return -float(found.fun), from_vector(np.asarray(found.x), blocks, free)
 
@@ -115,8 +132,12 @@ def maximise(
 def resized(x: ClientData, shared: Block, own: Block, plan: Plan) -> tuple[dict[str, Array], float]:
     """The client's own block with as many residual inducing inputs as its present kernels and noise ask for.
 
-    The second value is what the bound still misses for want of more, in nats.
+    The second value is what the bound still misses for want of more, in nats. Of few rows, at most twice ``n_local``,
+    all are taken: the residual is exact then and its inducing inputs are no unknowns, which is worth what it costs.
     """
+    different = np.unique(x.X, axis=0)
+    if len(different) <= min(2 * plan.n_local, plan.most_local):
+        return {**own, "inducing": different}, 0.0
     s = scales(shared, own, plan.layout)
     weights = np.square(s.W[:, plan.layout.rank_global + plan.layout.rank_deviation :]).sum(axis=0)
     Z, missed = chosen_rows(x.X, s.local_lengthscale, weights=weights, noise=s.noise, most=plan.most_local)

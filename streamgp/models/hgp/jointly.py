@@ -36,7 +36,7 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
     reach = shared_reach(data, rng) if known is None else float(np.min(known))
     # a shared layer rougher than the usual start: without a start there the optimiser takes it for noise
     room = plan.most_global > plan.n_global or plan.n_global == len(different)
-    rough = reach is not None and reach < ROUGH_REACH and room
+    rough = plan.layout.n_kernels > 0 and reach is not None and reach < ROUGH_REACH and room
     for k in range(plan.n_starts):
         shared = start_shared(
             everywhere,

@@ -12,7 +12,7 @@ from streamgp.gp.hierarchy.blocks import Block
 from streamgp.gp.hierarchy.data import ClientData
 from streamgp.gp.hierarchy.total import total_bound
 from streamgp.models.hgp.budget import ENOUGH_NATS
-from streamgp.models.hgp.fit import Plan, grown, maximise, resized
+from streamgp.models.hgp.fit import Plan, grown, maximise, relation, resized
 from streamgp.models.hgp.start import start_own
 
 #: iterations that a random start, or a change of budget or rank, gets
@@ -68,6 +68,7 @@ def reconsider_budgets(
     if not any(changed):
         return value, blocks
     after = total_bound(data, shared, fresh, plan.layout, factors=plan.factors, gradient=False).value
+    after += relation(fresh, plan)[0]
     if after < value - ENOUGH_NATS * sum(changed):
         return value, blocks
     return maximise(data, [shared, *fresh], plan, max_iter=min(TRIAL_ITERATIONS, plan.max_iter))

@@ -15,6 +15,9 @@ from streamgp.gp.hierarchy.data import ClientData
 GLOBAL_SHARE, LOCAL_SHARE = 0.2, 0.035
 #: spread of the log lengthscales between latents of one layer and between random starts
 JITTER_SHARE = 0.3
+#: pairs of rows that a ring of distance must have for their covariance to be more than chance: where clients' inputs
+#: are the same, the first ring has a pair for every one of them; elsewhere it has few, of a few places
+ENOUGH_TOGETHER, ENOUGH_APART = 50, 500
 #: a mean of so many spreads is the prior's
 FAR_FROM_ZERO = 10.0
 
@@ -85,19 +88,21 @@ def shared_reach(data: Sequence[ClientData], rng: np.random.Generator) -> float 
     """
     edges = np.concatenate([[0.0], np.geomspace(0.01, 10.0, 21)])
     sums, counts = np.zeros(len(edges) - 1), np.zeros(len(edges) - 1)
+    together = 0
     some = [rng.permutation(len(x.X))[:400] for x in data]
     pairs = [(i, j) for i in range(len(data)) for j in range(i)] or [(0, 0)]
     for at in rng.permutation(len(pairs))[:20]:
         i, j = pairs[at]
         a, b = data[i], data[j]
         distance = np.sqrt(((a.X[some[i], None] - b.X[some[j]]) ** 2).sum(axis=2)).ravel()
+        together += int(np.count_nonzero(distance == 0.0)) if i != j else 0
         product = (a.Y[some[i]] @ b.Y[some[j]].T).ravel()
         ring = np.searchsorted(edges, distance, side="right") - 1
         inside = (ring >= 0 if i != j else distance > 0.0) & (ring < len(sums))
         ring = np.maximum(ring, 0)
         sums += np.bincount(ring[inside], product[inside], len(sums))
         counts += np.bincount(ring[inside], minlength=len(counts))
-    full = counts >= 50
+    full = counts >= (ENOUGH_TOGETHER if together >= ENOUGH_TOGETHER else ENOUGH_APART)
     if not full.any():
         return None
     covariance, middle = sums[full] / counts[full], np.sqrt(edges[:-1] * edges[1:])[full]

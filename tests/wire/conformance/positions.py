@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from streamgp.wire.log import Log, Message, Outgoing, Subscription, TopicSpec
+from streamgp.wire.log import Log, Message, Outgoing, Subscription, TopicSpec, Writer
 from streamgp.wire.partitioner import partition_of
 from tests.wire.conformance.common import PATIENCE_S, put, quiet, read, rows, until
 
@@ -147,3 +147,28 @@ def test_a_topic_left_alone_in_the_middle_of_a_batch_goes_on(log: Log, topic: st
         seen += reader.poll(0.1)
     offsets = [(m.topic, m.partition, m.offset) for m in seen]
     assert len(offsets) == len(set(offsets)) == 916
+
+
+def test_positions_come_to_the_ends_of_a_moment_though_more_keeps_coming(log: Log, topic: str) -> None:
+    """Past the marks of transactions, ended and broken off: who waits for all that was there learns that it is read."""
+    reader, more = log.reader([Subscription(topic)]), log.writer()
+    writer = log.writer(transactional_id=f"{topic}-tx")
+    with writer.transaction():
+        writer.write(rows(topic, 14))
+    with pytest.raises(ZeroDivisionError):
+        _broken_off(writer, rows(topic, 14))
+    writer.close()
+    ends, found = reader.ends(), 0
+    end = time.monotonic() + PATIENCE_S
+    while any(reader.stats.positions.get(place, 0) < at for place, at in ends.items()):
+        assert time.monotonic() < end, (reader.stats.positions, ends)
+        more.write([Outgoing(topic, "Dublin", b"more")])
+        found += len(reader.poll(0.02))
+    assert found >= 14
+    more.close()
+
+
+def _broken_off(writer: Writer, records: list[Outgoing]) -> None:
+    with writer.transaction():
+        writer.write(records)
+        raise ZeroDivisionError

@@ -100,7 +100,7 @@ class Behind:
 
 
 @pytest.mark.parametrize(
-    "count", [240, pytest.param(10_000, marks=pytest.mark.bench)], ids=["240 questions", "10,000 questions"]
+    "count", [600, pytest.param(10_000, marks=pytest.mark.bench)], ids=["600 questions", "10,000 questions"]
 )
 def test_nobody_is_missing_whose_answer_was_there_when_the_cloud_began(tmp_path: Path, count: int) -> None:
     """Three partitions of answers to one of questions, read for minutes at a deadline of 20 s."""

@@ -14,6 +14,7 @@ from streamgp.roles.door import Door, Refused
 from streamgp.roles.liar import Liar
 from streamgp.roles.merge import Merge
 from streamgp.roles.outbox import Outbox
+from streamgp.roles.own_questions import OwnQuestions
 from streamgp.roles.plain import (
     message_in,
     message_out,
@@ -74,9 +75,8 @@ class AgentRole:
         self._promises = Promises(agent.station)
         self._budget = Budget()
         self._suffixes: dict[str, str] = {}
-        self._open: OrderedDict[str, float] = OrderedDict()
+        self._questions = OwnQuestions(agent, wait_s=a.forecast_wait_s)
         self._answered: OrderedDict[str, None] = OrderedDict()
-        self._early: OrderedDict[str, Forecast] = OrderedDict()
         self._retry: tuple[Observation, int, float] | None = None
         self._followed: tuple[str, int, int] | None = None
         self._empty_since_s: float | None = None
@@ -115,7 +115,9 @@ class AgentRole:
         self._promises.worked(self.counts["learned"] - learned, more=self._more)
         if self._liar is not None:
             self._lie(self._liar.due(now_s))
-        self._conclude_overdue(now_s)
+        for forecast in self._questions.overdue(now_s):
+            self.counts["forecast alone"] += 1
+            self._publish(forecast)
         head_ms, last_ms = self._merge.head_ms, self.agent.last_ms
         self._tell(self._promises.due(now_s, head_ms=head_ms, last_ms=last_ms, empty_since_s=self._empty_since_s))
         return self._out.take()
@@ -129,8 +131,8 @@ class AgentRole:
             times.append(merge)
         if self._liar is not None and (lie := self._liar.wake_s(now_s)) is not None:
             times.append(lie)
-        if self._open:
-            times.append(max(0.0, next(iter(self._open.values())) + self._settings.agent.forecast_wait_s - now_s))
+        if (given_up := self._questions.wake_s(now_s)) is not None:
+            times.append(given_up)
         empty_since_s = self._empty_since_s if self._merge.head_ms is None else None
         if (word := self._promises.wake_s(now_s, empty_since_s=empty_since_s)) is not None:
             times.append(word)
@@ -155,7 +157,7 @@ class AgentRole:
         last = self.agent.last_ms
         told = {
             "held": float(self._merge.waiting),
-            "open_questions": float(len(self._open)),
+            "open_questions": float(len(self._questions)),
             "peers": float(len(self._merge.peers())),
         }
         if last is not None:
@@ -168,6 +170,7 @@ class AgentRole:
 
     def state(self) -> dict[str, Any]:
         """All that a twin needs to go on from here; what a liar holds back is not part of it."""
+        questions = self._questions.state()
         return {
             "v": VERSION,
             "agent": self.agent.state(),
@@ -176,9 +179,9 @@ class AgentRole:
             "origin": [[time_ms, message_out(message)] for time_ms, message in self._origin.items()],
             "next": offsets_out(self._next),
             **self._promises.state(),
-            "open": [[query_id, asked_s] for query_id, asked_s in self._open.items()],
+            "open": questions["open"],
             "answered": list(self._answered),
-            "early": records_out(self._early.values()),
+            "early": questions["early"],
             "retry": None
             if self._retry is None
             else [records_out([self._retry[0]])[0], self._retry[1], self._retry[2]],
@@ -205,9 +208,8 @@ class AgentRole:
             self._next = offsets_in(state["next"])
             self._promises.restore(state)
             self._budget = Budget.from_state(state["budget"])
-            self._open = OrderedDict((query_id, asked_s) for query_id, asked_s in state["open"])
+            self._questions.restore(state)
             self._answered = OrderedDict.fromkeys(state["answered"])
-            self._early = OrderedDict((f.query_id, f) for f in records_in(state["early"], Forecast))
             self._retry = None
             if state["retry"] is not None:
                 value, tries, at_s = state["retry"]
@@ -221,7 +223,7 @@ class AgentRole:
     @property
     def resting(self) -> bool:
         """Whether nothing is held back and no question of its own is open."""
-        return not (self._merge.waiting or self._open or self._retry)
+        return not (self._merge.waiting or len(self._questions) or self._retry)
 
     @property
     def handled(self) -> int:
@@ -251,10 +253,8 @@ class AgentRole:
                     return  # its own
                 self._merge.add_progress(decode(message.value, Progress), now_s)
             elif suffix == "forecasts" and message.key is not None:
-                if self.agent.remembers(message.key):
-                    self._conclude(decode(message.value, Forecast))
-                elif message.key.startswith(f"{self.agent.station}:"):
-                    self._keep_early(decode(message.value, Forecast))
+                if self._questions.concerns(message.key):
+                    self._publish(self._questions.heard(message.key, decode(message.value, Forecast)))
             elif suffix == "globals":
                 if message.key == self._settings.training.run:
                     self._follow(decode(message.value, GlobalState))
@@ -345,10 +345,8 @@ class AgentRole:
             self._out.write("queries", query.id, query)
             self._promises.asked(query.id)
         self._answer(queries, now_s)
-        self._open.update((q.id, now_s) for q in queries if self.agent.remembers(q.id))
-        for query in queries:
-            if (early := self._early.pop(query.id, None)) is not None:
-                self._conclude(early)
+        for forecast in self._questions.asked(queries, now_s):
+            self._publish(forecast)
 
     def _answer(self, queries: list[Query], now_s: float) -> None:
         answers = self.agent.answer(queries)
@@ -361,28 +359,6 @@ class AgentRole:
 
     def _lie(self, told: list[tuple[str, bytes]]) -> None:
         self._out.add([Outgoing(self._settings.topic("predictions"), key, value) for key, value in told])
-
-    def _keep_early(self, forecast: Forecast) -> None:
-        """A forecast that this station's predecessor asked for, before this one has come to ask for it again."""
-        last = self.agent.last_ms
-        if forecast.station == self.agent.station and (last is None or forecast.time_ms > last):
-            self._early.setdefault(forecast.query_id, forecast)
-            if len(self._early) > HELD:
-                self._early.popitem(last=False)
-
-    def _conclude(self, forecast: Forecast) -> None:
-        if forecast.station == self.agent.station:
-            self._open.pop(forecast.query_id, None)
-            self._publish(self.agent.conclude(forecast))
-
-    def _conclude_overdue(self, now_s: float) -> None:
-        while self._open:
-            query_id, asked_s = next(iter(self._open.items()))
-            if now_s - asked_s < self._settings.agent.forecast_wait_s:
-                return
-            del self._open[query_id]
-            self.counts["forecast alone"] += 1
-            self._publish(self.agent.alone(query_id))
 
     # -- telling
 

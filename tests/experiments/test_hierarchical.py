@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from streamgp.experiments.hierarchical import STUDIES
+from streamgp.experiments.hierarchical import STUDIES, scenarios
 from streamgp.experiments.hierarchical.faults import by_cycle
+from streamgp.experiments.hierarchical.kept import Kept
+from streamgp.experiments.hierarchical.methods import Answers
 from streamgp.experiments.hierarchical.metrics import evaluate
-from streamgp.experiments.hierarchical.scenarios import run
-from streamgp.experiments.hierarchical.simulate import NOISE_STD, exact_bayes, simulate
+from streamgp.experiments.hierarchical.scenarios import QUICK_SEEDS, TOLD, run
+from streamgp.experiments.hierarchical.simulate import NOISE_STD, Sample, exact_bayes, simulate
 from streamgp.experiments.hierarchical.waveforms import CHANNELS, POINTS, strokes
 from streamgp.experiments.hierarchical.zones import RULES, STATIONS, agreement, raw_distances
+from streamgp.experiments.registry import no_progress
 
 
 @pytest.mark.parametrize("scenario", ["A", "B", "D"])
@@ -48,6 +53,7 @@ def test_metrics_of_a_known_gaussian() -> None:
 def test_every_scenario_has_its_study_and_methods_answer() -> None:
     assert [s.name for s in STUDIES] == [*(f"scenario-{x}" for x in "abcd"), "faults", "waveforms", "zones"]
     ((seed, method, metrics),) = run("A", seeds=[0], methods=["exact Bayes"])
+    assert set(metrics) == set(TOLD)
     assert (seed, method) == (0, "exact Bayes")
     assert metrics["rmse"] == pytest.approx(0.264, abs=0.001)
 
@@ -81,3 +87,42 @@ def test_a_stroke_is_told_by_the_window_that_a_missing_part_changes() -> None:
     changed = np.abs(normal - fault).max(axis=1)
     assert 0.4 < np.argmax(changed) / POINTS < 0.6
     assert changed[:240].max() < 0.2 * changed.max()
+
+
+def test_a_study_that_was_cut_off_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in its second seed, in the middle of a line; what was made is not made again, the table is of all."""
+    made: list[int] = []
+
+    def answer(sample: Sample, seed: int) -> Answers:
+        if len(made) == 1 and not (tmp_path / "killed").exists():
+            (tmp_path / "killed").touch()
+            raise KeyboardInterrupt
+        made.append(seed)
+        return [(np.zeros(Y.shape), np.tile((1.0 + seed) * np.eye(4), (len(Y), 1, 1))) for Y in sample.Y_test]
+
+    monkeypatch.setattr(scenarios, "METHODS", {"full": answer})
+    study = next(s for s in STUDIES if s.name == "scenario-d")
+    settings = {"quick": True, "seed": 5, "out": tmp_path, "progress": no_progress}
+    with pytest.raises(KeyboardInterrupt):
+        study.run(**settings)
+    fits = tmp_path / "scenario-d-fits.csv"
+    fits.write_text(fits.read_text() + fits.read_text().splitlines()[-1][:40])
+    report = study.run(**settings)
+    assert made == [5, 6, 7]
+    assert len(fits.read_text().splitlines()) == 1 + QUICK_SEEDS
+    assert [row.metric for row in report.rows] == list(TOLD)
+    width = next(row.ours for row in report.rows if row.metric == "width")
+    assert width == pytest.approx(2.0 * 1.959964 * np.mean(np.sqrt([6.0, 7.0, 8.0])), rel=1e-6)
+    assert (tmp_path / "scenario-d.png").exists()
+    ten = study.part("seeds-10-19")
+    assert ten.name == "scenario-d-seeds-10-19"
+
+
+def test_fits_of_other_code_are_not_gone_on_with(tmp_path: Path) -> None:
+    file = tmp_path / "fits.csv"
+    Kept(file, ["rmse", "nll"], mark="old").add((0, "full, joint"), {"rmse": 0.1, "nll": -4.0})
+    assert Kept(file, ["rmse", "nll"], mark="old").fits == {(0, "full, joint"): {"rmse": 0.1, "nll": -4.0}}
+    assert Kept(file, ["rmse"], mark="old").fits == {}
+    now = Kept(file, ["rmse"], mark="new")
+    now.add((1, "full"), {"rmse": 0.2})
+    assert Kept(file, ["rmse"], mark="new").fits == {(1, "full"): {"rmse": 0.2}}

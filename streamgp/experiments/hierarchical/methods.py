@@ -86,20 +86,24 @@ def _spread(own: dict[str, Array]) -> dict[str, Array]:
 
 #: the ranks of 4.2 as they are, for the ablations of the paper
 GIVEN: dict[str, Any] = {"ranks": "fixed"}
+#: GPs of the clients' own that share nothing but the noise variance; and such with all that the full model has else
+PRIVATE: dict[str, Any] = {"components": ("local",), "kernels": "own", "ranks": "fixed"}
 #: name in the tables -> method; those with four latents are not of the paper, but the strongest of their kind
 METHODS: dict[str, Method] = {
     "exact Bayes": exact,
     "full": hierarchical,
     "full, joint factors": partial(hierarchical, factors="joint"),
     "full, mean field": partial(hierarchical, factors="mean_field"),
+    "full, kernels of each client's own": partial(hierarchical, kernels="own"),
     "full, ranks of two": partial(hierarchical, **GIVEN),
     "full, 25 residual inducing inputs": partial(hierarchical, budget="fixed", **GIVEN),
     "full, Algorithm 1 in 40 rounds": partial(hierarchical, optimizer="rounds", rounds=40),
     "no deviation": partial(hierarchical, components=("global", "local"), **GIVEN),
     "no local": partial(hierarchical, components=("global", "deviation"), **GIVEN),
     "global only": partial(hierarchical, components=("global",), **GIVEN),
-    "local only": partial(hierarchical, components=("local",), **GIVEN),
+    "local only": partial(hierarchical, **PRIVATE),
     "no deviation, four latents": partial(hierarchical, components=("global", "local"), rank_local=4),
-    "local only, four latents": partial(hierarchical, components=("local",), rank_local=4),
+    "local only, four latents": partial(hierarchical, rank_local=4, **PRIVATE),
+    "local only, ranks by the bound, related kernels": partial(hierarchical, components=("local",)),
     "pFedGP": averaged,
 }

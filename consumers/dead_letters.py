@@ -88,8 +88,9 @@ def replay(
     """Write refused records to their topics once more, in the order in which they were refused.
 
     For when the cause is mended: a setting of the door, an older release. What is refused again becomes a dead
-    letter again; what was learned meanwhile is refused as a duplicate, so a second replay does no harm. A record
-    that was refused for its signature stays refused.
+    letter again; what was learned meanwhile is refused as a duplicate, so a second replay does no harm. A reading older
+    than what its station has learned since is late: replay before new readings come, or with door.max_late_s that
+    long. A record that was refused for its signature stays refused.
     """
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
     written, cannot = 0, Counter[str]()

@@ -3,113 +3,27 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, final
-
-from river import stats
-from scipy.special import ndtri
 
 from streamgp.errors import DecodeError
 from streamgp.roles.agent import scalar
 from streamgp.roles.door import Door, Refused
 from streamgp.roles.outbox import Outbox
 from streamgp.roles.plain import offsets_in, offsets_out, restoring
+from streamgp.roles.scoring import Belief, Pending, StationTruth, score
 from streamgp.roles.settings import ScorerSettings, Settings
 from streamgp.wire.codec import decode
 from streamgp.wire.log import Message, Outgoing, Partition
 from streamgp.wire.records import Forecast, Observation, Query, Score, StationForecast
 
+__all__ = ["METHODS", "ScorerRole", "score"]
+
 log = logging.getLogger("streamgp.scorer")
 
 METHODS = ("persistence", "local", "cloud_untrimmed", "cloud_trimmed", "network", "chosen")
-_SQRT_PI = math.sqrt(math.pi)
 VERSION = 1
-
-
-def score(
-    mean: float, variance: float, noise_variance: float, y: float, *, band: float = 0.9
-) -> tuple[float, float, float, bool]:
-    """Error, negative log predictive density (nats), CRPS (units of y) and coverage of a Gaussian forecast of y.
-
-    The CRPS is the closed form of Gneiting and Raftery (2007), equation (21).
-
-    Examples
-    --------
-    >>> error, nlpd, crps, covered = score(0.0, 0.75, 0.25, 1.0)
-    >>> error, round(nlpd, 4), round(crps, 4), covered
-    (-1.0, 1.4189, 0.6024, True)
-    """
-    total = variance + noise_variance
-    std = math.sqrt(total)
-    z = (y - mean) / std
-    density = math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-    cdf = 0.5 * math.erfc(-z / math.sqrt(2))
-    nlpd = 0.5 * (math.log(2 * math.pi * total) + z * z)
-    crps = std * (z * (2 * cdf - 1) + 2 * density - 1 / _SQRT_PI)
-    return mean - y, nlpd, crps, abs(z) <= float(ndtri(0.5 + band / 2))
-
-
-@dataclass(slots=True)
-class _Pending:
-    """Forecasts of one station for one target time, waiting for the truth."""
-
-    station: str
-    query_id: str
-    target_ms: int
-    asked_ms: int
-    scale: float | None = None
-    beliefs: dict[str, tuple[float, float, float]] = field(default_factory=dict)
-
-
-@final
-class _Station:
-    """One station's truth so far: what persistence would say, and the values still needed."""
-
-    def __init__(self, keep: int) -> None:
-        self.keep = keep
-        self.truth: OrderedDict[int, float] = OrderedDict()
-        self.persistence: OrderedDict[int, tuple[float, float]] = OrderedDict()
-        self.pending: dict[int, list[_Pending]] = {}
-        self._steps = stats.Var()
-        self._last: float | None = None
-        self._last_ms = 0
-
-    def observe(self, time_ms: int, y: float) -> bool:
-        """False if the time was seen before."""
-        if time_ms in self.truth or (self._last is not None and time_ms <= self._last_ms):
-            return False
-        if self._last is not None:
-            self._steps.update(y - self._last)
-        self._last, self._last_ms = y, time_ms
-        self.truth[time_ms] = y
-        if self._steps.n > 1 and self._steps.get() > 0:
-            self.persistence[time_ms] = (y, float(self._steps.get()))
-        for table in (self.truth, self.persistence):
-            if len(table) > self.keep:
-                table.popitem(last=False)
-        return True
-
-    def state(self, number: Mapping[int, int]) -> dict[str, Any]:
-        """``number`` gives each pending forecast's place in the table that the role writes."""
-        spread = self._steps
-        return {
-            "truth": [list(row) for row in self.truth.items()],
-            "persistence": [[time_ms, *row] for time_ms, row in self.persistence.items()],
-            "pending": [[target_ms, [number[id(p)] for p in ps]] for target_ms, ps in self.pending.items()],
-            "steps": [spread.mean.n, spread.mean.get(), spread._S],
-            "last": [self._last, self._last_ms],
-        }
-
-    def restore(self, state: Mapping[str, Any], table: list[_Pending]) -> None:
-        self.truth = OrderedDict((time_ms, y) for time_ms, y in state["truth"])
-        self.persistence = OrderedDict((time_ms, (y, var)) for time_ms, y, var in state["persistence"])
-        self.pending = {target_ms: [table[i] for i in places] for target_ms, places in state["pending"]}
-        n, mean, self._steps._S = state["steps"]
-        self._steps.mean = stats.Mean._from_state(n, mean)
-        self._last, self._last_ms = state["last"]
 
 
 @final
@@ -125,9 +39,9 @@ class ScorerRole:
         self.counts: Counter[str] = Counter()
         self._settings = settings
         self._door = Door(settings.door_settings())
-        self._stations: dict[str, _Station] = {}
-        self._by_query: OrderedDict[str, _Pending] = OrderedDict()
-        self._early: OrderedDict[str, dict[str, tuple[float, float, float]]] = OrderedDict()
+        self._stations: dict[str, StationTruth] = {}
+        self._by_query: OrderedDict[str, Pending] = OrderedDict()
+        self._early: OrderedDict[str, dict[str, Belief]] = OrderedDict()
         self._next: dict[Partition, int] = {}
         self._out = Outbox(settings, self.counts, log=log)
 
@@ -201,7 +115,7 @@ class ScorerRole:
         if query.station is None or len(query.points) != 1 or query.id in self._by_query:
             return
         station = self._station(query.station)
-        pending = _Pending(query.station, query.id, query.target_ms, query.time_ms)
+        pending = Pending(query.station, query.id, query.target_ms, query.time_ms)
         pending.scale = None if query.scale is None else query.scale.std
         pending.beliefs.update(self._early.pop(query.id, {}))
         self._by_query[query.id] = pending
@@ -214,13 +128,13 @@ class ScorerRole:
         else:
             self._settle(pending, y)
 
-    def _prune(self, station: _Station) -> None:
+    def _prune(self, station: StationTruth) -> None:
         """Forget the oldest half of the targets whose truth never came, once there are too many."""
         if len(station.pending) > self._own.keep:
             for target_ms in sorted(station.pending)[: self._own.keep // 2]:
                 self.counts["never scored: no truth came"] += len(station.pending.pop(target_ms))
 
-    def _believe(self, query_id: str, method: str, belief: tuple[float, float, float]) -> None:
+    def _believe(self, query_id: str, method: str, belief: Belief) -> None:
         pending = self._by_query.get(query_id)
         if pending is None:
             self._early.setdefault(query_id, {}).setdefault(method, belief)
@@ -235,7 +149,7 @@ class ScorerRole:
         if y is not None:
             self._publish(pending, method, belief, y)
 
-    def _settle(self, pending: _Pending, y: float) -> None:
+    def _settle(self, pending: Pending, y: float) -> None:
         station = self._station(pending.station)
         persistence = station.persistence.get(pending.asked_ms)
         if persistence is not None and "persistence" not in pending.beliefs:
@@ -243,7 +157,7 @@ class ScorerRole:
         for method, belief in pending.beliefs.items():
             self._publish(pending, method, belief, y)
 
-    def _publish(self, pending: _Pending, method: str, belief: tuple[float, float, float], y: float) -> None:
+    def _publish(self, pending: Pending, method: str, belief: Belief, y: float) -> None:
         mean, variance, noise = belief
         if not variance + noise > 0:
             self.counts["not scored: no variance"] += 1
@@ -267,10 +181,10 @@ class ScorerRole:
         if self._out.write("scores", pending.station, record):
             self.counts[f"scored: {method}"] += 1
 
-    def _station(self, name: str) -> _Station:
+    def _station(self, name: str) -> StationTruth:
         station = self._stations.get(name)
         if station is None:
-            station = self._stations[name] = _Station(self._own.keep)
+            station = self._stations[name] = StationTruth(self._own.keep)
         return station
 
     # -- the Role protocol
@@ -317,7 +231,7 @@ class ScorerRole:
         with restoring("scorer", state, VERSION):
             self._door = Door.from_state(state["door"], self._settings.door_settings())
             table = [
-                _Pending(station, query_id, target_ms, asked_ms, scale, _beliefs(beliefs))
+                Pending(station, query_id, target_ms, asked_ms, scale, _beliefs(beliefs))
                 for station, query_id, target_ms, asked_ms, scale, beliefs in state["table"]
             ]
             self._by_query = OrderedDict((table[i].query_id, table[i]) for i in state["by_query"])
@@ -334,9 +248,9 @@ class ScorerRole:
         self._out.refuse(message, reason, field)
 
 
-def _plain(beliefs: Mapping[str, tuple[float, float, float]]) -> dict[str, list[float]]:
+def _plain(beliefs: Mapping[str, Belief]) -> dict[str, list[float]]:
     return {method: list(belief) for method, belief in beliefs.items()}
 
 
-def _beliefs(plain: Mapping[str, list[float]]) -> dict[str, tuple[float, float, float]]:
+def _beliefs(plain: Mapping[str, list[float]]) -> dict[str, Belief]:
     return {method: (mean, variance, noise) for method, (mean, variance, noise) in plain.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal, TypeAlias
@@ -10,17 +10,23 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from streamgp.errors import NotPositiveDefiniteError
+from streamgp.fusion.guard import guarded
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Layout
 from streamgp.gp.hierarchy.shared_step import COVARIANCE, MEAN, Ascent, SharedState, ascend
 
-#: sum: (24). trimmed: coordinate by coordinate, the largest and smallest share left out, times the clients used
-Rule: TypeAlias = Literal["sum", "trimmed"]
+#: sum: (24). trimmed: the sum of whole summaries without conspicuous ones (``guard``). coordinates: number by number,
+#: the largest and the smallest share left out, the mean of the rest times the clients used (Yin et al. 2018)
+Rule: TypeAlias = Literal["sum", "trimmed", "coordinates"]
 #: ok: the state moved. empty: all that answered had nothing to say. failed: too few usable answers.
 RoundStatus: TypeAlias = Literal["ok", "empty", "failed"]
 Summary: TypeAlias = Mapping[str, Array]
 #: a number beyond this is no derivative; its square must not overflow
 LARGEST = 1e100
+#: why a client is refused for what it sent before
+DISTRUSTED = "not believed after what it sent before"
+#: with fewer a lie and the truth cannot be told from each other
+FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,9 @@ def server_step(
     rule: Rule = "sum",
     beta: float = 1 / 6,
     min_clients: int = 1,
-    known: int = 0,
+    known: Collection[str] = (),
+    distrusted: Collection[str] = (),
+    private: bool = False,
 ) -> RoundResult:
     """Lines 8-9 of Algorithm 1 on the clients' summaries (23), an empty one meaning that a client has no rows.
 
@@ -57,42 +65,62 @@ def server_step(
     Parameters
     ----------
     rule, beta
-        ``trimmed`` leaves out ``ceil(beta * n)`` values at each end of every coordinate.
+        ``trimmed`` stands ``ceil(beta * n)`` liars, ``coordinates`` leaves out so many values at each end of every
+        coordinate; fewer where that would be half of the clients.
     min_clients
-        Usable summaries without which the round fails.
+        Usable summaries without which the round fails; see :func:`needed`.
     known
-        Clients that take part in the training, if more than answered with something: the others' share is made up
-        for by those who did, and q(v_g) moves by their fraction only, as in stochastic variational inference, so
-        that a round without a client does not forget what it knew.
+        Clients that had something to say before and still take part: the share of those who say nothing usable now
+        is made up for by those who do, and q(v_g) moves by the fraction of these only, as in stochastic variational
+        inference, so that a round without a client does not forget what it knew.
+    distrusted
+        Clients that are not believed in this round, for what they sent in earlier ones.
+    private
+        The summaries carry noise (:func:`streamgp.fusion.privacy.privatised`).
     """
-    refused = {}
-    used: dict[str, Summary] = {}
-    silent = []
-    for client in sorted(summaries):
-        summary = summaries[client]
-        if not summary:
-            silent.append(client)
-            continue
-        reason = unusable(summary, state)
-        if reason is None:
-            used[client] = summary
-        else:
-            refused[client] = reason
-    names = tuple(used)
+    used, silent, refused = _sorted_out(summaries, state, distrusted)
     if not used and silent and not refused:
-        return RoundResult(state, "empty", (), tuple(silent), {})
-    n_trim = ceil(beta * len(used)) if rule == "trimmed" else 0
-    if len(used) < max(min_clients, 1) or 2 * n_trim >= len(used):
-        return RoundResult(state, "failed", names, tuple(silent), refused)
+        return RoundResult(state, "empty", (), silent, {})
+    enough = needed(min_clients, rule=rule, beta=beta)
+    n_trim = 0 if rule == "sum" else min(ceil(beta * len(used)), max(len(used) - 1, 0) // 2)
+    failed = len(used) + list(refused.values()).count(DISTRUSTED) < enough
     try:
-        share = len(used) / max(known, len(used))
-        total = {name: a / share for name, a in aggregated(used, n_trim=n_trim).items()}
+        if rule == "trimmed" and not failed:
+            believed = guarded(used, n_trim=n_trim, private=private)
+            used, refused = {**believed.summaries}, refused | believed.refused
+        if failed or not used:
+            return RoundResult(state, "failed", tuple(used), silent, refused)
+        share = len(used) / len(set(known) | set(used))
+        total = aggregated(used, n_trim=n_trim if rule == "coordinates" else 0)
+        total = {name: a / share for name, a in total.items()}
         moved = ascend(state, total, layout, replace(ascent, q_rate=ascent.q_rate * share))
     except NotPositiveDefiniteError:
-        return RoundResult(state, "failed", names, tuple(silent), refused)
+        return RoundResult(state, "failed", tuple(used), silent, refused)
     if not _finite(moved):
-        return RoundResult(state, "failed", names, tuple(silent), refused)
-    return RoundResult(moved, "ok", names, tuple(silent), refused)
+        return RoundResult(state, "failed", tuple(used), silent, refused)
+    return RoundResult(moved, "ok", tuple(used), silent, refused)
+
+
+def _sorted_out(
+    summaries: Mapping[str, Summary], state: SharedState, distrusted: Collection[str]
+) -> tuple[dict[str, Summary], tuple[str, ...], dict[str, str]]:
+    """Summaries that can be used, clients that have nothing to say, and why others are refused; by name."""
+    used: dict[str, Summary] = {}
+    refused = {}
+    for client in sorted(summaries):
+        summary = summaries[client]
+        if summary:
+            reason = unusable(summary, state) or (DISTRUSTED if client in distrusted else None)
+            if reason is None:
+                used[client] = summary
+            else:
+                refused[client] = reason
+    return used, tuple(client for client in sorted(summaries) if not summaries[client]), refused
+
+
+def needed(min_clients: int, *, rule: Rule, beta: float) -> int:
+    """Answers without which a round cannot close: ``min_clients``, and under a robust rule three at least."""
+    return max(min_clients, 1 if rule == "sum" or beta == 0.0 else FEWEST)
 
 
 def aggregated(summaries: Mapping[str, Summary], *, n_trim: int) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, final
 
 from streamgp.errors import CheckpointError, DecodeError
-from streamgp.fusion.federation import RoundResult, Summary, server_step
+from streamgp.fusion.federation import RoundResult, Summary, needed, server_step
 from streamgp.fusion.privacy import spent
 from streamgp.gp.hierarchy.shared_step import SharedState
 from streamgp.models.hgp.rounds import server_start
@@ -16,6 +16,7 @@ from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.training_records import flat, shaped, state_arrays, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings, told
 from streamgp.roles.training_state import result_in, result_out, shapes_of, shared_in, shared_out
+from streamgp.roles.training_trust import Distrust
 from streamgp.wire.clock import Clock
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.deadletter import dead_letter
@@ -25,7 +26,7 @@ from streamgp.wire.records import DEAD_LETTER, GlobalState, Update
 log = logging.getLogger("streamgp.trainer")
 
 Status: TypeAlias = Literal["ok", "empty", "failed", "waiting", "done"]
-VERSION = 1
+VERSION = 2
 
 
 @final
@@ -60,6 +61,10 @@ class TrainingServer:
         self._answers: dict[str, Summary] = {}
         self._bad: dict[str, str] = {}
         self._absent: dict[str, int] = {}
+        self._spoke: set[str] = set()
+        self._distrust = Distrust(self.settings.patience)
+        self._needed = needed(self.settings.min_clients, rule=self.settings.rule, beta=self.settings.beta)
+        self._stuck = False
         self._opened_s = self._lonely_s = clock.monotonic_s()
         self._told = -1
         self._newest_ms = clock.now_ms()
@@ -83,6 +88,7 @@ class TrainingServer:
             raise CheckpointError(f"round {record.round} of run {record.run!r} has other sizes than the settings say")
         self.round, self.shared = record.round, shared
         self._absent = dict.fromkeys(record.clients, 0)
+        self._spoke = set(record.clients)
 
     def start(self, now_s: float) -> list[Outgoing]:
         """The state as it stands, so that clients can begin."""
@@ -120,14 +126,14 @@ class TrainingServer:
         if self.outcome is not None:
             return out
         present = len(self._answers) + len(self._bad)
-        if len(self._answers) >= self.settings.min_clients:
+        if len(self._answers) >= self._needed and not self._stuck:
             self._lonely_s = now_s
         if self._complete() or now_s - self._opened_s >= self.settings.round_s:
             out.append(self._close(now_s))
-        elif len(self._answers) < self.settings.min_clients and present != self._told:
+        elif len(self._answers) < self._needed and present != self._told:
             out.append(self._publish("waiting"))
         if self.outcome is None and now_s - self._lonely_s >= self.settings.wait_s:
-            log.error("gave up: %d of %d clients", len(self._answers), self.settings.min_clients)
+            log.error("gave up round %d: %d of %d clients", self.round, len(self._answers), self._needed)
             self.outcome = "gave_up"
         return out
 
@@ -169,6 +175,9 @@ class TrainingServer:
             "answers": {client: dict(summary) for client, summary in self._answers.items()},
             "bad": dict(self._bad),
             "absent": dict(self._absent),
+            "spoke": sorted(self._spoke),
+            "distrust": self._distrust.state(),
+            "stuck": self._stuck,
             "times": [self._opened_s, self._lonely_s, self._told, self._newest_ms],
             "positions": [offsets_out(self._positions), offsets_out(self._done)],
             "counts": [dict(self.ignored), dict(self.counts)],
@@ -191,6 +200,8 @@ class TrainingServer:
             self.round, self.shared, self.last = state["round"], shared, result_in(state["last"], shared)
             self._answers = {client: dict(summary) for client, summary in state["answers"].items()}
             self._bad, self._absent = dict(state["bad"]), dict(state["absent"])
+            self._spoke, self._stuck = set(state["spoke"]), state["stuck"]
+            self._distrust.restore(state["distrust"])
             self._opened_s, self._lonely_s, self._told, self._newest_ms = state["times"]
             self._positions, self._done = (offsets_in(rows) for rows in state["positions"])
             self.ignored, self.counts = (Counter(counts) for counts in state["counts"])
@@ -211,10 +222,16 @@ class TrainingServer:
         elif update.client in self._answers or update.client in self._bad:
             self._ignore("repeated")
         else:
+            self._stuck = False
             try:
-                self._answers[update.client] = shaped(update.arrays, update.shapes)
+                summary = shaped(update.arrays, update.shapes)
             except DecodeError as error:
                 self._bad[update.client] = str(error)
+                return
+            if self._distrust.repeats(update.client, summary, self.round):
+                self._bad[update.client] = "the very answer to an earlier round"
+            else:
+                self._answers[update.client] = summary
 
     def _ignore(self, reason: str) -> None:
         self.ignored[reason] += 1
@@ -223,7 +240,7 @@ class TrainingServer:
     def _complete(self) -> bool:
         """Whether everybody who takes part has answered, and somebody with something to say."""
         answered = set(self._answers) | set(self._bad)
-        if not any(self._answers.values()) or len(self._answers) < self.settings.min_clients:
+        if not any(self._answers.values()) or len(self._answers) < self._needed or self._stuck:
             return False
         if not self._absent:
             return self.settings.expected is not None and len(answered) >= self.settings.expected
@@ -239,7 +256,9 @@ class TrainingServer:
             rule=self.settings.rule,
             beta=self.settings.beta,
             min_clients=self.settings.min_clients,
-            known=len(set(self._absent) | set(self._answers) - set(self._bad)),
+            known=self._spoke & set(self._absent),
+            distrusted=self._distrust.now(self.round),
+            private=self.settings.privacy() is not None,
         )
         self.last = RoundResult(
             result.state, result.status, result.used, result.silent, {**result.refused, **self._bad}
@@ -247,11 +266,14 @@ class TrainingServer:
         self._opened_s = now_s
         if result.status == "failed":
             log.warning("round %d failed: %d usable answers", self.round, len(result.used))
-            too_early = self.round == 0 and len(self._answers) + len(self._bad) < self.settings.min_clients
+            self._stuck = len(self._answers) >= self._needed
+            too_early = self.round == 0 and len(self._answers) + len(self._bad) < self._needed
             return self._publish("waiting" if too_early else "failed")
         heard = set(result.used) | set(result.silent)
         absent = {c: n + 1 for c, n in self._absent.items() if c not in heard}
         self._absent = {c: n for c, n in absent.items() if n < self.settings.patience} | dict.fromkeys(heard, 0)
+        self._spoke |= set(result.used)
+        self._distrust.note(self.round, self.last.refused)
         self.shared = result.state
         self.round += 1
         self._answers, self._bad = {}, {}
@@ -276,13 +298,13 @@ class TrainingServer:
             clients=last.used if last else tuple(self._absent),
             refused=last.refused if last else {},
             present=len(self._answers),
-            needed=s.min_clients,
+            needed=self._needed,
             steps=self.shared.steps,
             settings=told(s),
             arrays=arrays,
             shapes=shapes,
-            epsilon=spent(privacy, self.round) if privacy else None,
+            epsilon=spent(privacy, self.round + any(self._answers.values())) if privacy else None,
             delta=s.delta if privacy else None,
         )
-        log.info("run %s round %d: %s, %d of %d clients", s.run, self.round, status, record.present, s.min_clients)
+        log.info("run %s round %d: %s, %d of %d clients", s.run, self.round, status, record.present, self._needed)
         return Outgoing(f"{self.prefix}.globals", s.run, encode(record))

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol, final
+from zlib import crc32
 
 from streamgp.errors import CheckpointError, DecodeError
 from streamgp.fusion.privacy import privatised
@@ -247,8 +248,9 @@ class TrainingClient:
         """Lines 4-6 of Algorithm 1 on the rows there are now."""
         settings, state = settings_of(record), state_of(record)
         plan, data = settings.plan(), self._data(settings)
-        if data.count != self._seen:
-            self._seen, self._fresh_round = data.count, record.round
+        rows = _fingerprint(data)
+        if rows != self._seen:
+            self._seen, self._fresh_round = rows, record.round
         quiet = settings.rounds == 0 and record.round - self._fresh_round >= settings.quiet_rounds
         own = dict(self.saved.own) if self.saved is not None else {}
         noised = self.saved.noised if self.saved is not None else 0
@@ -278,3 +280,8 @@ class TrainingClient:
             shapes=shapes,
         )
         return Saved(record.run, record.round, own, encode(update), noised)
+
+
+def _fingerprint(data: ClientData) -> int:
+    """Other for other rows, also where the newest have taken the place of the oldest."""
+    return crc32(data.Y.tobytes(), crc32(data.X.tobytes())) if data.count else 0

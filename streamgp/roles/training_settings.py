@@ -62,7 +62,8 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """A round closes when every client of the last one has answered, or at this deadline."""
     wait_s: float = 600.0
     """The server gives up after so long with fewer than ``min_clients``."""
-    rule: Literal["sum", "trimmed"] = "sum"
+    rule: Literal["sum", "trimmed", "coordinates"] = "sum"
+    """How updates are aggregated; the latter two stand the share ``beta`` of liars, and need three clients."""
     beta: float = 1 / 6
     clip: float | None = None
     noise: float | None = None

@@ -335,7 +335,7 @@ def test_a_round_without_a_client_does_not_forget_it() -> None:
 
     four = server_step(state, dict.fromkeys("abcd", answer(state)), layout=plan.layout, ascent=held).state
     one = {"a": answer(four)}
-    kept = server_step(four, one, layout=plan.layout, ascent=held, known=4).state
+    kept = server_step(four, one, layout=plan.layout, ascent=held, known="abcd").state
     lost = server_step(four, one, layout=plan.layout, ascent=held).state
     np.testing.assert_allclose(kept.precision, four.precision, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(kept.mean, four.mean, rtol=1e-8, atol=1e-10)

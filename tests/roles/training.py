@@ -12,7 +12,7 @@ from streamgp.roles.training_client import FixedRows, TrainingClient
 from streamgp.roles.training_settings import TrainingSettings
 from streamgp.wire.clock import ManualClock
 from streamgp.wire.codec import decode
-from streamgp.wire.log import Subscription, TopicSpec
+from streamgp.wire.log import Message, Outgoing, Subscription, TopicSpec
 from streamgp.wire.memory import MemoryLog
 from streamgp.wire.records import GlobalState
 
@@ -41,6 +41,21 @@ def rows_of(n_clients: int, *, seed: int = 0) -> dict[str, tuple[np.ndarray, np.
         Y = np.hstack([np.sin(X) + 0.3 * i, np.cos(X)]) + 0.05 * rng.standard_normal((len(X), 2))
         out[f"station-{i}"] = (X, Y)
     return out
+
+
+def answers(clients: Mapping[str, TrainingClient], record: Outgoing, now_s: float) -> list[Outgoing]:
+    """Every client's answer to a global record."""
+    out = []
+    for client in clients.values():
+        client.feed([Message("t.globals", 0, 0, "default", record.value, 0)], now_s)
+        out += client.drain(now_s)
+    return out
+
+
+def taken(server: TrainingServer, sent: list[Outgoing], now_s: float) -> list[Outgoing]:
+    """What the server says after it has read answers."""
+    server.feed([Message("t.updates", 0, at, o.key, o.value, 0) for at, o in enumerate(sent)], now_s)
+    return server.drain(now_s)
 
 
 class Federation:

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from streamgp.errors import CheckpointError, DeliveryError, FencedError
+from streamgp.roles.cloud import CloudRole
 from streamgp.roles.kept import Kept
 from streamgp.wire.checkpoint import pack, unpack
+from streamgp.wire.codec import decode
 from streamgp.wire.log import Outgoing
 from streamgp.wire.memory import MemoryLog
+from streamgp.wire.records import Forecast
 from tests.flow.network import STATIONS, Network, observations, settings_of
 
 SENT = observations(30)
@@ -281,3 +284,72 @@ def test_agents_that_start_one_after_another_restore_once_and_run(tmp_path: Path
     assert set(network.starts.values()) == {1}
     assert all(kept.differs == 0 for kept in network.kept.values())
     network.check(SENT + more)
+
+
+def test_a_network_moves_to_another_machine_with_its_state_in_the_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the first machine is left; snapshots are in many parts, the topic was compacted meanwhile."""
+    monkeypatch.setattr("streamgp.wire.snapshot_topic.PART_BYTES", 1_500)
+    whole = Network(tmp_path / "whole", settings_of())
+    whole.send(FEW)
+    whole.run()
+    whole.send(SENT[len(FEW) :])
+    whole.run()
+    first = Network(tmp_path / "first", settings_of(snapshot_every_s=0.2), state="topic")
+    first.send(FEW)
+    first.run()
+    for name in first.names():
+        first.kill(name)
+    for part in first.log.partitions(first.settings.topic("snapshots")):  # type: ignore[attr-defined]  # MemoryLog
+        part.compact()
+    keys = {m.key for m in first.read("snapshots")}
+    assert {f"agent.A/{slot}/{i}" for slot in (0, 1) for i in range(3)} <= keys
+    second = Network(tmp_path / "second", first.settings, first.log, state="topic")
+    second.send(SENT[len(FEW) :])
+    second.run()
+    assert not (tmp_path / "second").exists()
+    second.check(SENT)
+    for station in STATIONS:
+        assert second.model(station) == whole.model(station)
+
+
+def _down_in_the_middle(folder: Path, *, days: float) -> Network:
+    """Killed with windows open and questions asked, and started again after so long."""
+    network = Network(folder, settings_of())
+    network.send(SENT)
+    for _ in range(14):
+        for name in network.names():
+            network.step(name)
+        network.clock.advance(0.02)
+    cloud, agent = network.roles["cloud"], network.roles["agent.A"]
+    assert isinstance(cloud, CloudRole)
+    assert cloud.windows.filling
+    assert 0 < agent.counts["learned"] < len(SENT) // len(STATIONS)
+    for name in network.names():
+        network.kill(name)
+    network.clock.advance(days * 86_400.0)
+    network.run()
+    return network
+
+
+def test_a_network_that_was_down_for_days_gives_nothing_up_meanwhile(tmp_path: Path) -> None:
+    """Every wait goes on where it was."""
+    network = _down_in_the_middle(tmp_path, days=6.0)
+    network.check(SENT)
+    forecasts = [decode(m.value, Forecast) for m in network.read("forecasts")]
+    assert {f.missing for f in forecasts} == {()}
+    assert not any(network.roles[f"agent.{s}"].counts["forecast alone"] for s in STATIONS)
+
+
+def test_who_was_down_for_longer_than_questions_are_kept_has_its_observations_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Questions and answers are kept for seven days: what was read of them since the snapshot is gone, and told."""
+    network = _down_in_the_middle(tmp_path, days=8.0)
+    assert "records were gone that it had read before" in caplog.text
+    for station in STATIONS:
+        role = network.roles[f"agent.{station}"]
+        assert role.counts["learned"] == len(SENT) // len(STATIONS)
+        assert role.counts["read twice"] == 0
+    assert not network.read("dead-letter")

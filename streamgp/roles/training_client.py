@@ -14,9 +14,10 @@ from streamgp.fusion.privacy import privatised
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.data import ClientData, client_data
 from streamgp.gp.hierarchy.layers import design
+from streamgp.gp.hierarchy.shared_step import SharedState
 from streamgp.models.hgp.client import client_step
 from streamgp.models.hgp.posterior import ClientPosterior, client_posterior
-from streamgp.models.hgp.rounds import client_start
+from streamgp.models.hgp.rounds import MadeFor, client_again, client_start
 from streamgp.roles.plain import message_in, message_out, records_in, records_out, restoring
 from streamgp.roles.training_records import believable, flat, settings_of, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings
@@ -30,7 +31,7 @@ from streamgp.wire.records import DEAD_LETTER, GlobalState, Update
 
 log = logging.getLogger("streamgp.training-client")
 
-VERSION = 1
+VERSION = 2
 
 
 class Rows(Protocol):
@@ -112,6 +113,7 @@ class TrainingClient:
         self._origin: Message | None = None
         self._answered: int | None = None
         self._seen, self._fresh_round = 0, 0
+        self._made_for: MadeFor | None = None
         self._letters: list[Outgoing] = []
         self._ready = not read_first
         self._newest_ms = clock.now_ms()
@@ -203,7 +205,9 @@ class TrainingClient:
             "saved": saved_out(self.saved),
             "newest": [None if r is None else records_out([r])[0] for r in (self._newest, self._good)],
             "origin": None if self._origin is None else message_out(self._origin),
-            "flow": [self.finished, self._answered, self._seen, self._fresh_round, self._ready, self._newest_ms],
+            "flow": [self.finished, self._answered, self._ready, self._newest_ms],
+            "seen": [self._seen, self._fresh_round],
+            "made_for": None if (m := self._made_for) is None else [m.count, m.low, m.high],
             "secret": self._secret,
             "counts": [dict(self.ignored), dict(self.counts)],
         }
@@ -224,7 +228,9 @@ class TrainingClient:
             known = [None if value is None else records_in([value], GlobalState)[0] for value in state["newest"]]
             self._newest, self._good = known
             self._origin = None if state["origin"] is None else message_in(state["origin"])
-            self.finished, self._answered, self._seen, self._fresh_round, self._ready, self._newest_ms = state["flow"]
+            self.finished, self._answered, self._ready, self._newest_ms = state["flow"]
+            self._seen, self._fresh_round = state["seen"]
+            self._made_for = None if state["made_for"] is None else MadeFor(*state["made_for"])
             self._secret = state["secret"]
             self.ignored, self.counts = (Counter(counts) for counts in state["counts"])
 
@@ -256,7 +262,7 @@ class TrainingClient:
         noised = self.saved.noised if self.saved is not None else 0
         summary: dict[str, Array] = {}
         if data.count and not quiet:
-            start = own or client_start(self.name, data, state, plan, seed=settings.seed)
+            start = self._start(data, state, own, settings)
             result = client_step(
                 state,
                 data,
@@ -280,6 +286,19 @@ class TrainingClient:
             shapes=shapes,
         )
         return Saved(record.run, record.round, own, encode(update), noised)
+
+    def _start(
+        self, data: ClientData, state: SharedState, own: dict[str, Array], settings: TrainingSettings
+    ) -> dict[str, Array]:
+        """The block to climb from: as it was left, made anew where the rows have outgrown it, or a first one."""
+        plan, name, seed = settings.plan(), self.name, settings.seed
+        if own and (self._made_for is None or not self._made_for.outgrown(data.X)):
+            self._made_for = self._made_for or MadeFor.of(data.X)
+            return own
+        self._made_for = MadeFor.of(data.X)
+        if not own:
+            return client_start(name, data, state, plan, seed=seed)
+        return client_again(name, data, state, own, plan, seed=seed, iterations=settings.local_iterations)
 
 
 def _fingerprint(data: ClientData) -> int:

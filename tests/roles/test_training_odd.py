@@ -6,10 +6,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from streamgp.models.hgp.rounds import MadeFor
 from streamgp.roles.trainer import TrainingServer
 from streamgp.roles.training_client import FixedRows
+from streamgp.roles.training_records import units_from
 from streamgp.roles.training_settings import TrainingSettings
-from streamgp.wire.checkpoint import pack
+from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Outgoing
 from streamgp.wire.records import GlobalState, Update
@@ -124,3 +126,42 @@ def test_in_a_full_window_new_rows_wake_a_quiet_client() -> None:
         lengths.append(len(decode(sent.value, Update).arrays))
         (record,) = taken(server, [sent], 100.0 * round_ + 50.0)
     assert [bool(n) for n in lengths] == [True, False, True, False]
+
+
+def test_a_client_that_began_with_a_handful_of_rows_learns_as_if_it_had_had_them_all() -> None:
+    """On a stream: its residual's inducing inputs stood where the first rows were, out of reach of the later ones."""
+    settings = changed(n_outputs=1, n_local=12, rounds=0, expected=1)
+
+    def truth(X: np.ndarray) -> np.ndarray:
+        return np.asarray(np.sin(0.6 * X) + 0.5 * np.sin(5.0 * X))
+
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 10.0, (90, 1)), axis=0)
+    Y = truth(X) + 0.05 * rng.standard_normal(X.shape)
+    grid = np.linspace(0.3, 9.7, 60)[:, None]
+    errors = {}
+    for first in (90, 6):
+        federation = Federation(settings)
+        client, server = federation.client("a", X[:first], Y[:first]), federation.server()
+        (record,) = server.start(0.0)
+        for round_ in range(9):
+            if round_ == 2:
+                client.rows = FixedRows(X, Y)
+                twin = federation.client("a", X, Y)
+                twin.restore(unpack(pack(client.state())))
+                client = twin
+            (record,) = taken(server, answers({"a": client}, record, 0.0), 0.0)
+        answers({"a": client}, record, 0.0)
+        belief, told = client.posterior()
+        errors[first] = np.sqrt(np.mean((belief.predict(units_from(told).inputs(grid))[0] - truth(grid)) ** 2))
+    assert errors[6] < 1.3 * errors[90] < 0.1
+
+
+def test_a_block_is_made_anew_for_twice_the_rows_or_where_they_have_moved_on() -> None:
+    X = np.arange(10.0)[:, None]
+    made = MadeFor.of(X)
+    assert not made.outgrown(X)
+    assert not made.outgrown(X + 5.0)
+    assert made.outgrown(X + 6.0)
+    assert not made.outgrown(np.vstack([X, X[:9]]))
+    assert made.outgrown(np.vstack([X, X]))

@@ -52,6 +52,12 @@ def client_step(
     return ClientResult(better, {**by_shared, **q_derivative(local, q)})
 
 
+def own_bound(state: SharedState, data: ClientData, own: Block, *, layout: Layout, factors: Factors) -> float:
+    """(20): what the client's own block gives the bound, in nats, at its optimal factors and the shared block given."""
+    local = solve_local(d := design(data, state.block, own, layout), factors)
+    return client_value(d, local, state.q) + log_prior(own, layout)
+
+
 def sum_of(summaries: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
     """The sum (24) of clients' summaries that are not empty, in the order of the clients' names."""
     total: dict[str, Array] = {}

@@ -12,7 +12,7 @@ from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Block
 from streamgp.gp.hierarchy.data import ClientData
 from streamgp.gp.hierarchy.shared_step import Ascent, SharedState, ascend, first_state
-from streamgp.models.hgp.client import client_step, sum_of
+from streamgp.models.hgp.client import client_step, own_bound, sum_of
 from streamgp.models.hgp.fit import Plan, grown
 from streamgp.models.hgp.start import start_own, start_shared
 
@@ -41,6 +41,41 @@ def client_start(client: str, data: ClientData, state: SharedState, plan: Plan, 
     rng = np.random.default_rng([seed, crc32(client.encode())])
     own = start_own(data.X, plan.layout, plan.n_local, rng, fixed=not plan.grows)
     return grown(data, state.block, own, plan)
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFor:
+    """How many rows an own block was made for, and their box (d,), (d,)."""
+
+    count: int
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, X: Array) -> MadeFor:
+        """Rows X (n, d), n > 0."""
+        return cls(len(X), X.min(axis=0), X.max(axis=0))
+
+    def outgrown(self, X: Array) -> bool:
+        """Whether rows X (n, d) are twice as many, or half of them outside of the box, as in a window that moves on."""
+        outside = ((self.low > X) | (self.high < X)).any(axis=1)
+        return len(X) >= 2 * self.count or 2 * int(outside.sum()) > len(X)
+
+
+def client_again(
+    client: str, data: ClientData, state: SharedState, own: Block, plan: Plan, *, seed: int, iterations: int
+) -> dict[str, Array]:
+    """The better by its bound (20), a short climb later: the own block that there is, or a fresh one for all rows.
+
+    Inducing inputs that lie where the first rows were do not find to the later ones by gradient, and kernels
+    fitted to a handful of rows may have given the residual up.
+    """
+    trials = [
+        client_step(state, data, start, layout=plan.layout, factors=plan.factors, iterations=iterations).own
+        for start in (own, client_start(client, data, state, plan, seed=seed))
+    ]
+    values = [own_bound(state, data, trial, layout=plan.layout, factors=plan.factors) for trial in trials]
+    return trials[int(np.argmax(values))]
 
 
 def run_rounds(

@@ -15,7 +15,7 @@ from typing_extensions import Self
 from streamgp.errors import SettingsError
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.blocks import Layout, softplus
-from streamgp.gp.hierarchy.bound import FACTORS, Factors, solve_local, solve_shared
+from streamgp.gp.hierarchy.bound import FACTORS, Factors, Local, solve_local, solve_shared
 from streamgp.gp.hierarchy.data import ClientData, client_data
 from streamgp.gp.hierarchy.layers import design
 from streamgp.gp.hierarchy.total import total_bound
@@ -100,6 +100,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     noise_variances_ : (n_clients_,) each client's.
     prior_mean_ : (n_outputs,) zero, or the means of outputs far from it.
     phi_ : scale of the deviations.
+    lengthscales_ : (kernels, n_features_in_) of the global kernels, in units of x.
     n_inducing_, rank_local_ : each client's residual inducing inputs, and residual latents.
 
     Notes
@@ -213,6 +214,36 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         told = {name: part * self._units.scale for name, part in parts.items()}
         first = next(name for name in LAYERS if name in self._components)  # what all clients share is in the first
         return told | {first: told[first] + self.prior_mean_}
+
+    def newcomer(self, X: Array, *, without: int | None = None) -> tuple[Array, Array]:
+        """The joint law of y, for rows X (n, d), of a client that was not there: mean (n, Q) and covariance (n Q, n Q).
+
+        It has the global layer, and own layers with the spread that the clients' show; the covariance is row by row.
+        With ``without``, a client of the fit, it is the law as if that one's rows had not been there either (kernels
+        stay): what a client is judged by before it is known.
+
+        Raises
+        ------
+        ValueError
+            If no client with rows is left.
+        """
+        check_is_fitted(self)
+        if without is not None:
+            self._posterior(without)
+        active = [i for i, x in enumerate(self._data) if x.count]
+        if not self._solved:
+            pairs = zip(active, self._found.owns, strict=True)
+            made = ((self._data[i], self._found.shared, own, self._found.layout) for i, own in pairs)
+            self._solved: list[Local] = [solve_local(design(*parts), self.factors) for parts in made]
+        kept = [k for k, i in enumerate(active) if i != without]
+        if not kept:
+            raise ValueError("no other client has a row")
+        shared, layout = self._found.shared, self._found.layout
+        q = solve_shared([self._solved[k] for k in kept], layout.rank_global * len(shared["inducing"]))
+        owns = tuple(self._found.owns[k] for k in kept)
+        law = newcomer_posterior(q, shared=shared, owns=owns, layout=layout).evidence(self._inputs(X))
+        mean = law.mean.reshape(-1, self.n_outputs) * self._units.scale + self.prior_mean_
+        return mean, law.cov * self._units.scale**2
 
     def log_evidence(self, client: int, X: Array, Y: Array) -> float:
         """Joint log density of Y (n, Q) at X (n, d) under the client's predictive law: (31). NaN is left out."""
@@ -331,10 +362,13 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self._posteriors: list[ClientPosterior] = posteriors
         self._data = data
         self._laws: dict[int, tuple[bytes, Evidence]] = {}
+        self._found = found
+        self._solved = []  # by client with rows, made when a newcomer is asked about
         self.lower_bound_ = found.value
         self.noise_variances_ = np.array([p.scales.noise for p in posteriors]) * self._units.scale**2
         self.noise_variance_ = float(np.exp(np.mean(np.log(self.noise_variances_))))
         self.phi_ = float(softplus(found.shared["eta_phi"])[0])
+        self.lengthscales_ = softplus(found.shared["eta_lengthscale"]) * (self._units.span / 10.0)
         self.rank_local_ = layout.rank_local
         self.n_inducing_ = [len(p.own["inducing"]) for p in posteriors]
 

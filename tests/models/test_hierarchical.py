@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -397,3 +399,33 @@ def test_kernels_of_clients_that_are_alike_are_drawn_together() -> None:
     assert spread["related"] < 0.5 * spread["own"]
     with pytest.raises(ValueError, match="kernels"):
         HierarchicalGP(**SMALL, kernels="none").fit(Xs, Ys)
+
+
+def test_a_newcomer_has_the_law_of_a_client_without_rows() -> None:
+    Xs, Ys = waves()
+    model = HierarchicalGP(**SMALL, max_iter=30, random_state=0).fit([*Xs, Xs[0][:0]], [*Ys, Ys[0][:0]])
+    X, Y = Xs[0][::4], Ys[0][::4]
+    mean, cov = model.newcomer(X)
+    error = (Y - mean).ravel()
+    density = -0.5 * (error @ np.linalg.solve(cov, error) + np.linalg.slogdet(2.0 * np.pi * cov)[1])
+    assert model.log_evidence(3, X, Y) == pytest.approx(density, rel=1e-8)
+    same, _ = model.newcomer(X, without=3)
+    np.testing.assert_allclose(same, mean, atol=1e-12)
+
+
+def test_a_newcomer_without_a_client_has_the_law_of_a_fit_that_never_had_it() -> None:
+    """With the same kernels, taken over; a client whose hump would otherwise show in the law of a newcomer."""
+    Xs, Ys = waves(shifts=(0.1, 0.0, 0.0))
+    Ys[2] = Ys[2] + 3.0 * np.exp(-0.5 * (Xs[2] - 5.0) ** 2)
+    model = HierarchicalGP(**SMALL, max_iter=30, random_state=0).fit(Xs, Ys)
+    X = np.array([[4.5], [5.0]])
+    told, (without, cov) = model.newcomer(X)[0], model.newcomer(X, without=2)
+    assert (np.abs(told - without) > 1e-3).all()
+    never = HierarchicalGP(**SMALL, max_iter=1, random_state=0).fit(Xs[:2], Ys[:2])
+    never._units, never.prior_mean_ = model._units, model.prior_mean_
+    never._take(replace(model._found, owns=model._found.owns[:2]), model._data[:2], [0, 1])
+    mean, spread = never.newcomer(X)
+    np.testing.assert_allclose(without, mean, atol=1e-10)
+    np.testing.assert_allclose(cov, spread, atol=1e-10)
+    with pytest.raises(ValueError, match="no other client"):
+        HierarchicalGP(**SMALL, max_iter=2, random_state=0).fit(Xs[:1], Ys[:1]).newcomer(X, without=0)

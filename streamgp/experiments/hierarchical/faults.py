@@ -3,7 +3,8 @@
 Two ways to make clients of labelled cycles. *A client a class* is the paper's: the cycles of a class are rows of one
 client, so what differs from cycle to cycle is noise. *A client a cycle* is one federation a class: its global layer is
 the class's mean curve, a cycle's own layers are how it differs, and the law of a new cycle is that of a client
-without data. Then classes also differ in how, and how much, their cycles vary.
+without data. Then classes also differ in how, and how much, their cycles vary. *Channels weighted* is that with the
+evidence taken channel by channel (:mod:`streamgp.experiments.hierarchical.channels`).
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from streamgp.experiments.hierarchical.channels import Law, told_by_channels
 from streamgp.experiments.registry import Progress
 from streamgp.experiments.results import Report, Row
 from streamgp.experiments.tables import find_file, read_columns
 from streamgp.gp.gaussian import Array
+from streamgp.models.hgp.posterior import Evidence
 from streamgp.models.hierarchical import HierarchicalGP
 
 Labels: TypeAlias = NDArray[Any]
@@ -51,22 +54,35 @@ def cycles(problem: int) -> tuple[Array, Labels]:
 def by_cycle(train: Array, labels: Labels, test: Array) -> Labels:
     """One federation a class, a client a cycle; a test cycle goes to the class whose newcomer it is likeliest to be."""
     train, test = _scaled(train, test)
-    t, nothing = _times(train), np.zeros((0, train.shape[2]))
-    classes, scores = np.unique(labels), []
+    t, classes, scores = _times(train), np.unique(labels), []
     for name in classes:
-        own = list(train[labels == name])
-        model = HierarchicalGP(
-            train.shape[2],
-            n_global=min(8, len(t)),
-            n_local=min(8, len(t)),
-            budget="fixed",
-            n_starts=1,
-            max_iter=40,
-            random_state=0,
-        )
-        model.fit([t] * len(own) + [np.zeros((0, 1))], [*own, nothing])
-        scores.append([model.log_evidence(len(own), t, cycle) for cycle in test])
+        mean, cov = _federation(train[labels == name]).newcomer(t)
+        law = Evidence(mean.ravel(), cov)
+        scores.append([law.log_density(cycle) for cycle in test])
     return np.asarray(classes[np.argmax(scores, axis=0)])
+
+
+def by_channel(train: Array, labels: Labels, test: Array) -> Labels:
+    """The same with compressed forces and every channel's evidence weighted; see :mod:`.channels`."""
+    train, test = _scaled(np.arcsinh(train / SOFT), np.arcsinh(test / SOFT))
+    t, classes = _times(train), np.unique(labels)
+
+    def law(own: Array) -> tuple[Law, list[Law]]:
+        model = _federation(own)
+        without = [Law(*model.newcomer(t, without=i), np.delete(own, i, axis=0)) for i in range(len(own))]
+        return Law(*model.newcomer(t), own), without
+
+    return np.asarray(classes[told_by_channels([train[labels == name] for name in classes], test, law)])
+
+
+def _federation(cycles: Array) -> HierarchicalGP:
+    """A model of the cycles (n, T, Q) of a class, a client each."""
+    t = _times(cycles)
+    few = min(8, len(t))
+    model = HierarchicalGP(
+        cycles.shape[2], n_global=few, n_local=few, budget="fixed", n_starts=1, max_iter=40, random_state=0
+    )
+    return model.fit([t] * len(cycles), list(cycles))
 
 
 def by_class(train: Array, labels: Labels, test: Array) -> Labels:
@@ -96,6 +112,7 @@ def support_vectors_soft(train: Array, labels: Labels, test: Array) -> Labels:
 
 
 METHODS: dict[str, Method] = {
+    "hierarchical, channels weighted": by_channel,
     "hierarchical, a client a cycle": by_cycle,
     "hierarchical, a client a class": by_class,
     "SVC": support_vectors,

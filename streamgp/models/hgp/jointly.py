@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from streamgp.gp.gaussian import Array
-from streamgp.gp.hierarchy.blocks import softplus_inverse
+from streamgp.gp.hierarchy.blocks import Block, softplus, softplus_inverse
 from streamgp.gp.hierarchy.data import ClientData
+from streamgp.gp.hierarchy.exact import all_rows
 from streamgp.models.hgp.fit import Fit, Plan, grown, grown_shared, maximise
 from streamgp.models.hgp.reconsider import TRIAL_ITERATIONS, reconsider_budgets, reconsider_rank
 from streamgp.models.hgp.start import shared_reach, start_own, start_shared
@@ -19,6 +20,8 @@ ROUGH_REACH = 0.8
 #: iterations of a rough start with its lengthscale and inducing inputs held, and its noise variance then: the
 #: optimiser's first step is as long as the unknown is large, and would throw a good lengthscale away for noise
 SETTLE_ITERATIONS, SETTLE_NOISE = 8, 0.2
+#: variance of deviations and residuals, as a share of the mean square of y, and of the noise, where all start rough
+ROUGH_OWN, ROUGH_NOISE = 0.1, 0.05
 #: noise variances of the starts in turn, as shares of the mean square of y
 START_NOISE = (0.01, 0.1, 0.03)
 
@@ -57,6 +60,8 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
             shared = grown_shared(everywhere, shared, plan)
             shared["eta_noise"] = softplus_inverse(np.array([SETTLE_NOISE]))
         owns = [_own(x.X, plan, rng) for x in data]
+        if settles and k == 0 and reach is not None and all_rows(shared["inducing"], everywhere):
+            shared, owns = _all_rough(data, shared, owns, reach)
         owns = [grown(x, shared, own, plan) for x, own in zip(data, owns, strict=True)]
         if settles:
             held = replace(plan, hold=("inducing", "eta_lengthscale"))
@@ -74,6 +79,28 @@ def fit_jointly(data: Sequence[ClientData], plan: Plan, rng: np.random.Generator
         value, blocks = reconsider_budgets(data, blocks, plan, value=value)
         history.append(value)
     return Fit(blocks[0], tuple(blocks[1:]), value, tuple(history), plan.layout)
+
+
+def _all_rough(
+    data: Sequence[ClientData], shared: Block, owns: Sequence[Block], reach: float
+) -> tuple[dict[str, Array], list[dict[str, Array]]]:
+    """A start whose residuals are as rough as the shared layer, and small, where all rows are inducing.
+
+    What a client has of its own may end as fast as what it shares. From a smooth or a large residual the optimiser
+    takes that for noise, and does not come back: noise is then too large for a rough residual to be worth anything.
+    """
+    made = []
+    for x, own in zip(data, owns, strict=True):
+        usual = softplus(own["eta_lengthscale"])
+        if len(usual) and all_rows(own["inducing"], x.X):
+            # several latents: from the reach up to what is usual
+            share = np.linspace(1.0, 0.0, max(len(usual), 2))[: len(usual), None]
+            lengths = np.minimum(reach**share * usual ** (1.0 - share), usual)
+            small = softplus_inverse(np.full(len(usual), ROUGH_OWN))
+            own = {**own, "eta_lengthscale": softplus_inverse(lengths), "eta_variance": small}
+        made.append(dict(own))
+    less = {"eta_phi": softplus_inverse(np.array([ROUGH_OWN])), "eta_noise": softplus_inverse(np.array([ROUGH_NOISE]))}
+    return {**shared, **less}, made
 
 
 def _own(X: Array, plan: Plan, rng: np.random.Generator) -> dict[str, Array]:

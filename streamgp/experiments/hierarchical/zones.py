@@ -62,7 +62,7 @@ def readings() -> tuple[tuple[str, ...], list[Array], list[Array]]:
 
 
 def fitted(setting: str, *, seed: int, quick: bool = False) -> HierarchicalGP:
-    """The scalar model on all stations, as :data:`SETTINGS` says, a residual kernel a station: its bound alone chooses."""
+    """The scalar model as :data:`SETTINGS` says, a residual kernel a station; the bound alone chooses."""
     _, Xs, Ys = readings()
     ranks: dict[str, Any] = {f"rank_{layer}": 1 for layer in ("global", "deviation", "local")}
     settings = SETTINGS[setting] | (QUICK if quick else {})

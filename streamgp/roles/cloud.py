@@ -20,7 +20,8 @@ from streamgp.wire.records import Prediction, Progress, Query
 log = logging.getLogger("streamgp.cloud")
 
 VERSION = 1
-#: open windows from which on answers are read before further questions
+#: open windows from which on answers are read before further questions, and answers that wait for their question from
+#: which on questions are read before further answers
 MANY = 5_000
 
 
@@ -43,7 +44,7 @@ class CloudRole:
         self._fusing = Fusing(settings.cloud, network=settings.network)
         self._next: dict[Partition, int] = {}
         self._read_s: float | None = None  # all that was written by then has been read
-        self._answers_read = True  # no answer was read since
+        self._answers_read = self._questions_read = False  # all of them, and none since
         self._out = Outbox(settings, self.counts, log=log)
 
     def start(self, now_s: float) -> list[Outgoing]:
@@ -51,7 +52,9 @@ class CloudRole:
 
     def feed(self, messages: list[Message], now_s: float) -> None:
         if not messages:
-            self._read_s, self._answers_read = now_s, True
+            if self._settings.topic("predictions") not in self.full():
+                self._read_s = now_s
+            self._answers_read = self._questions_read = True
         # promises first: who is there is known before the questions that were asked with them
         suffix_at = len(self._settings.prefix) + 1
         for message in sorted(messages, key=lambda m: m.topic[suffix_at:] != "progress"):
@@ -73,6 +76,7 @@ class CloudRole:
             elif progress.time_ms is None or not self._windows.knows(progress.station):
                 self._windows.join(progress.station)
         elif suffix == "queries":
+            self._questions_read = False
             query = decode(message.value, Query)
             if not query.points:
                 self._out.refuse(message, "no points", "points")
@@ -100,7 +104,9 @@ class CloudRole:
         return self._windows.wake_s(now_s) == 0.0
 
     def full(self) -> frozenset[str]:
-        many = self._windows.filling >= MANY and self._windows.early < MANY and not self._answers_read
+        if self._windows.ahead >= MANY:
+            return frozenset(() if self._questions_read else {self._settings.topic("predictions")})
+        many = self._windows.filling >= MANY and not self._answers_read
         return frozenset({self._settings.topic("queries")} if many else ())
 
     def done(self) -> dict[Partition, int]:
@@ -124,7 +130,7 @@ class CloudRole:
             "windows": self._windows.state(),
             "fusing": self._fusing.state(),
             "next": next_,
-            "read": [self._read_s, self._answers_read],
+            "read": [self._read_s, self._answers_read, self._questions_read],
             "counts": dict(self.counts),
         }
 
@@ -134,7 +140,7 @@ class CloudRole:
             self._windows.restore(state["windows"])
             self._fusing.restore(state["fusing"])
             self._next = offsets_in(state["next"])
-            self._read_s, self._answers_read = state.get("read", (None, True))  # earlier releases have none
+            self._read_s, self._answers_read, self._questions_read = state.get("read", (None, False, False))
             self.counts.clear()
             self.counts.update(state["counts"])
 

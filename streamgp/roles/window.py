@@ -72,6 +72,7 @@ class Windows:
         self._most = most
         self._open: OrderedDict[str, Window] = OrderedDict()
         self._early: OrderedDict[str, dict[str, Prediction]] = OrderedDict()
+        self._ahead: set[str] = set()  # of these, those that half of the agents have answered
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._touched = False
         self._missed: dict[str, int] = {}
@@ -106,6 +107,7 @@ class Windows:
             return
         window = Window(query, now_s)
         window.answers.update(self._early.pop(query.id, {}))
+        self._ahead.discard(query.id)
         self._open[query.id] = window
         self._touched = True
 
@@ -120,6 +122,8 @@ class Windows:
             self.counts["answer twice"] += 1
             return
         answers[prediction.agent] = prediction
+        if window is None:
+            self._note_ahead(prediction.query_id, answers)
         self._touched = True
         if self._missed.get(prediction.agent) and self._seen(prediction.asked):
             self._missed[prediction.agent] = 0
@@ -128,9 +132,15 @@ class Windows:
         """Answers read before their query: the two topics carry no common order."""
         answers = self._early.setdefault(query_id, {})
         if len(self._early) > self._most:
-            self._early.popitem(last=False)
+            self._ahead.discard(self._early.popitem(last=False)[0])
             self.counts["answer to a query never asked"] += 1
         return answers
+
+    def _note_ahead(self, query_id: str, answers: dict[str, Prediction]) -> None:
+        """A few can invent questions that nobody asked, half of the agents do not."""
+        known = sum(agent in self._missed for agent in answers)
+        if 2 * known >= max(1, len(self._missed)):
+            self._ahead.add(query_id)
 
     # -- what goes out
 
@@ -195,9 +205,9 @@ class Windows:
         return len(self._open)
 
     @property
-    def early(self) -> int:
-        """Queries that were answered and have not been read."""
-        return len(self._early)
+    def ahead(self) -> int:
+        """Queries that at least half of the agents have answered, and that have not been read."""
+        return len(self._ahead)
 
     @property
     def oldest_s(self) -> float | None:
@@ -238,6 +248,9 @@ class Windows:
             self._closed = OrderedDict.fromkeys(state["closed"])
             self._touched = bool(state["touched"])
             self._missed = dict(state["missed"])
+            self._ahead = set()
+            for query_id, found in self._early.items():
+                self._note_ahead(query_id, found)
             self.counts = Counter(state["counts"])
 
 

@@ -45,6 +45,7 @@ class Behind:
         step_s: float,
         silent: frozenset[str] = frozenset(),
         agents: tuple[str, ...] = AGENTS,
+        partitions: int = 3,
     ) -> None:
         self.settings = Settings(
             stations=agents,
@@ -55,7 +56,7 @@ class Behind:
         self.count, self._step_s, self._folder = count, step_s, folder
         self.clock = ManualClock(1_790_000_000_000)
         self.log = MemoryLog(clock=self.clock)
-        self.log.create_topics(topic_plan(self.settings.prefix, partitions=3))
+        self.log.create_topics(topic_plan(self.settings.prefix, partitions=partitions))
         self._writer = self.log.writer()
         for i in range(count):
             self.ask(i)
@@ -166,15 +167,42 @@ def test_a_successor_in_the_middle_of_a_backlog_tells_the_same(tmp_path: Path) -
 def test_many_open_windows_let_answers_go_before_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However far behind, not all questions are held open at a time; answers that are not there hold nothing up."""
     monkeypatch.setattr("streamgp.roles.cloud.MANY", 40)
-    behind = Behind(tmp_path, count=700, step_s=1.0, agents=AGENTS[:3])
+    behind = Behind(tmp_path, count=1_000, step_s=1.0, agents=AGENTS[:6], partitions=1)
     role, most = behind.kept.role, 0
     assert isinstance(role, CloudRole)
     while behind.step():
         most = max(most, role.windows.filling)
     assert most <= 540  # what is open, and one batch more
-    assert len(behind.forecasts()) == 700
-    for i in range(700, 800):
+    assert len(behind.forecasts()) == 1_000
+    for i in range(1_000, 1_020):
         behind.ask(i)
     for _ in range(40):
         behind.step()
-    assert len(behind.forecasts()) == 800
+    assert len(behind.forecasts()) == 1_020
+
+
+def test_answers_that_run_ahead_wait_for_their_questions_and_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve partitions of three agents' answers: four times as many are read as questions, and none is forgotten.
+
+    Answers to questions that nobody has asked stop neither the others nor themselves.
+    """
+    monkeypatch.setattr("streamgp.roles.cloud.MANY", 40)
+    behind = Behind(tmp_path, count=900, step_s=5.0, agents=AGENTS[:3], partitions=12)
+    for i in range(5_000, 5_200):
+        behind.answer(i, AGENTS[0])
+    role, most = behind.kept.role, 0
+    assert isinstance(role, CloudRole)
+    while behind.step():
+        most = max(most, role.windows.ahead)
+    assert most < 40 + 500  # and one batch more
+    assert role.windows.ahead == 0
+    told = behind.forecasts()
+    assert {(f.missing, f.answers) for f in told} == {((), 3)}
+    assert len(told) == 900
+    behind.ask(900)
+    for agent in AGENTS[:3]:
+        behind.answer(900, agent)
+    behind.until_still()
+    assert len(behind.forecasts()) == 901

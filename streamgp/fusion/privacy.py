@@ -15,6 +15,10 @@ from streamgp.errors import SettingsError
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.shared_step import COVARIANCE
 
+#: no summary is longer (``federation.LARGEST``); below the least noise nothing is private (epsilon of millions a
+#: round), beyond the most nothing is learned, and neither could be accounted for
+LARGEST, LEAST_NOISE, MOST_NOISE = 1e100, 1e-3, 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class Privacy:
@@ -25,8 +29,10 @@ class Privacy:
     delta: float = 1e-5
 
     def __post_init__(self) -> None:
-        if not (self.clip > 0 and self.noise > 0 and 0 < self.delta < 1):
-            raise SettingsError("privacy needs clip > 0, noise > 0 and 0 < delta < 1")
+        if not (0 < self.clip <= LARGEST and LEAST_NOISE <= self.noise <= MOST_NOISE and 0 < self.delta < 1):
+            raise SettingsError(
+                f"privacy needs clip in (0, {LARGEST:g}], noise in [{LEAST_NOISE:g}, {MOST_NOISE:g}] and 0 < delta < 1"
+            )
 
 
 def privatised(summary: Mapping[str, Array], privacy: Privacy, rng: np.random.Generator) -> dict[str, Array]:

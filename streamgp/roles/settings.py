@@ -215,5 +215,7 @@ def check(settings: Settings, *, source: str = "settings") -> None:
     except (SettingsError, ValueError) as error:
         raise SettingsError(f"{source}: network: {error}") from error
     settings.features.made()
-    settings.training.checked()
+    training = settings.training.checked()
+    if training.inputs != MODEL_ROWS and len(training.inputs) != len(training.low):
+        raise SettingsError(f"training: low and high must have a number for each of the inputs {training.inputs}")
     settings.door_settings()

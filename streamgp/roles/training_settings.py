@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -16,10 +17,13 @@ if TYPE_CHECKING:  # every process reads these settings, few train: those load w
 
 #: ``inputs`` that stand for the rows that the stations' models learn
 MODEL_ROWS = ("rows",)
+RULES = ("sum", "trimmed", "coordinates")
 
 
 #: sizes beyond which one answer would take for ever
 LARGEST = 2_000
+#: inducing values of a layer beyond which its precision does not fit a station's memory
+LARGEST_LAYER = 4_000
 
 
 class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,25 +76,27 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def checked(self) -> TrainingSettings:
         """Itself; raises a SettingsError for what types alone cannot tell."""
+        numbers = (*self.low, *self.high, self.scale, self.rate, self.round_s, self.wait_s, self.delta)
         wrong = [
+            *self._sizes(),
             (not self.run, "run must not be empty"),
+            (not all(map(isfinite, (*numbers, self.clip or 1.0, self.noise or 1.0))), "numbers must be finite"),
             (
-                len(self.low) != len(self.high) or any(a >= b for a, b in zip(self.low, self.high, strict=False)),
-                "low and high must be as long as each other, and low below high",
+                len(self.low) != len(self.high)
+                or not self.low
+                or any(a >= b for a, b in zip(self.low, self.high, strict=False)),
+                "low and high must be as long as each other, one number at least, and low below high",
             ),
+            (self.rule not in RULES, f"rule must be one of {RULES}"),
             (self.scale <= 0, "scale must be positive"),
-            (min(self.n_outputs, self.n_global, self.n_local, self.rank_global) < 1, "sizes must be at least 1"),
-            (min(self.rank_deviation, self.rank_local, self.local_iterations) < 0, "ranks must not be negative"),
-            (self.factors not in FACTORS, f"factors must be one of {FACTORS}"),
-            (
-                max(self.n_outputs, self.n_global, self.n_local, self.local_iterations) > LARGEST
-                or max(self.rank_global, self.rank_deviation, self.rank_local) > LARGEST,
-                f"sizes and iterations must be at most {LARGEST}",
-            ),
             (self.seed < 0, "seed must not be negative"),
             (self.rounds < 0, "rounds must not be negative"),
             (not 0 < self.q_rate <= 1 or self.rate <= 0, "rate must be positive and q_rate in (0, 1]"),
-            (min(self.min_clients, self.patience, self.quiet_rounds) < 1, "counts must be at least 1"),
+            (
+                min(self.min_clients, self.patience, self.quiet_rounds, self.max_rows, self.expected or 1) < 1
+                or self.expected == 0,
+                "counts must be at least 1",
+            ),
             (self.round_s <= 0 or self.wait_s <= 0, "round_s and wait_s must be positive"),
             (not 0 <= self.beta < 0.5, "beta must be in [0, 1/2)"),
             ((self.clip is None) != (self.noise is None), "clip and noise go together"),
@@ -100,6 +106,24 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
                 raise SettingsError(f"training: {reason}")
         self.privacy()
         return self
+
+    def _sizes(self) -> list[tuple[bool, str]]:
+        """What may be wrong with the model's sizes, and how it is told."""
+        widest = max(self.rank_global, self.rank_deviation)
+        return [
+            (min(self.n_outputs, self.n_global, self.n_local, self.rank_global) < 1, "sizes must be at least 1"),
+            (min(self.rank_deviation, self.rank_local, self.local_iterations) < 0, "ranks must not be negative"),
+            (self.factors not in FACTORS, f"factors must be one of {FACTORS}"),
+            (
+                max(self.n_outputs, self.n_global, self.n_local, self.local_iterations) > LARGEST
+                or max(self.rank_global, self.rank_deviation, self.rank_local) > LARGEST,
+                f"sizes and iterations must be at most {LARGEST}",
+            ),
+            (
+                max(self.n_global * widest, self.n_local * self.rank_local) > LARGEST_LAYER,
+                f"a layer must have at most {LARGEST_LAYER} inducing values",
+            ),
+        ]
 
     def privacy(self) -> Privacy | None:
         """What clients do to their summaries, or None."""

@@ -384,6 +384,18 @@ def test_in_a_training_without_end_new_rows_enter_and_quiet_clients_fall_silent(
         {"factors": "other"},
         {"scale": 0.0},
         {"clip": -1.0, "noise": 1.0},
+        {"clip": float("inf"), "noise": 1.0},
+        {"clip": 1.0, "noise": 1e-200},
+        {"clip": 1.0, "noise": 1e200},
+        {"scale": float("nan")},
+        {"rate": float("inf")},
+        {"wait_s": float("nan")},
+        {"low": (float("nan"),)},
+        {"low": (), "high": ()},
+        {"max_rows": 0},
+        {"expected": 0},
+        {"rule": "median"},
+        {"n_global": 2000, "rank_global": 2000},
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict) -> None:
@@ -428,6 +440,7 @@ def test_a_client_serves_the_newest_global_model_and_says_which() -> None:
         (lambda r: r["arrays"].update({"q.precision": [-1.0] * 21}), "arrays.q.precision"),
         (lambda r: r["arrays"].update({"block.eta_variance": [1e308]}), "arrays"),
         (lambda r: r["settings"].update(scale=-1.0), "settings"),
+        (lambda r: r["settings"].update(n_global=2000, rank_deviation=2000), "settings"),
     ],
 )
 def test_a_global_record_that_no_station_can_work_with_is_a_dead_letter(spoil: Callable, field: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -32,6 +32,17 @@ class Belief:
     alpha: Array
     form: Literal["whole", "factor", "root", "white"] = "whole"
     whitener: Array | None = None
+
+    def spread(self, factor: float) -> Belief:
+        """The belief where prior covariances and noise are ``factor`` times as large: the same mean."""
+        alpha = self.alpha / factor
+        if self.form == "whole":
+            return replace(self, matrix=self.matrix / factor, alpha=alpha)
+        if self.form == "factor":
+            return replace(self, matrix=self.matrix * np.sqrt(factor), alpha=alpha)
+        if self.whitener is not None:
+            return replace(self, whitener=self.whitener / np.sqrt(factor), alpha=alpha)
+        return replace(self, matrix=self.matrix / np.sqrt(factor), alpha=alpha)
 
     def full(self) -> Array:
         """A, (n, n)."""

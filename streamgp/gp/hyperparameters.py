@@ -175,6 +175,18 @@ def data_start(kernel: CompiledKernel, sample: Sample, reach: float) -> Array:
     return np.concatenate([np.zeros(0), *parts])
 
 
+def within_sight(kernel: CompiledKernel, X: Array, reach: float) -> Array:
+    """(p,) theta, a length-scale a column being at most ``reach`` times the standard deviation of its column."""
+    theta, at = kernel.theta, 0
+    d = X.shape[1]
+    for h in kernel.free:
+        part = slice(at, at + h.size)
+        if d > 1 and h.size == d and h.name.endswith("length_scale"):
+            theta[part] = np.minimum(theta[part], np.log(reach * spread_of(X)))
+        at += h.size
+    return theta
+
+
 def spread_of(X: Array) -> Array:
     """(d,) standard deviation of each column of X; 1 for one that varies by no more than rounding does."""
     spread = np.std(X, axis=0)

@@ -14,13 +14,14 @@ from streamgp.errors import NotPositiveDefiniteError
 from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe import predict as prediction
 from streamgp.models.cpoe.aggregate import Aggregate, aggregate
+from streamgp.models.cpoe.calibration import calibrated
 from streamgp.models.cpoe.follow import Follower, scale_of, start_from_data
 from streamgp.models.cpoe.graph import Clique, parts_of
 from streamgp.models.cpoe.layout import arrange, metric
 from streamgp.models.cpoe.learner import Learner
 from streamgp.models.cpoe.options import Options
 from streamgp.models.cpoe.posterior import Posterior
-from streamgp.models.cpoe.recipe import learn_hyperparameters
+from streamgp.models.cpoe.recipe import is_calibrated, learn_hyperparameters
 from streamgp.models.cpoe.training import Hyper
 from streamgp.models.rows import check_sizes, within_reach
 
@@ -56,6 +57,8 @@ class Engine:
         self.rng = generator(options.random_state)
         self.hyper = Hyper(options.start_kernel(d), options.noise_variance, options.line)
         self.n_iterations = 0
+        #: hyperparameters before variances were calibrated, and the factor that did it
+        self.climbed, self.spread = self.hyper, 1.0
         self.learner: Learner | None = None
         self.posterior: Posterior | None = None
         self.follower = Follower(options, self.hyper)
@@ -79,10 +82,15 @@ class Engine:
             predecessors=options.rule,
             rng=self.rng,
         )
-        model = self.hyper.model(X)
         data = layout.experts(X, y, exact=options.sparsity >= 1.0)
+        self.posterior = Posterior(self.hyper.model(X), data, *parts_of(layout.predecessors))
+        self.climbed, self.spread = self.hyper, 1.0
+        if is_calibrated(options, y):
+            self.hyper, self.spread = calibrated(self.hyper, self.posterior, self.rng)
+        model = self.hyper.model(X)
+        if self.spread != 1.0:
+            self.posterior.spread(model, self.spread)
         self.learner = Learner.after(options, model, layout, data, len(X))
-        self.posterior = Posterior(model, data, *parts_of(layout.predecessors))
         self.follower = Follower(options, self.hyper, closed=J)
 
     def learn(self, X: Array, y: Array) -> None:

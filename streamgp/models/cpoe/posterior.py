@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -74,7 +74,7 @@ class Posterior:
         else:
             symbolic = sparse.pattern(len(experts.A), self.regions)
             solution = sparse.solve(self.model, experts, self.regions, symbolic)
-            self.log_evidence = solution.log_evidence
+            self._log_evidence: float | None = solution.log_evidence
             self.room = np.inf
             sparse.visit_regions(
                 self.model,
@@ -86,7 +86,7 @@ class Posterior:
 
     def _pass_messages(self) -> None:
         messages, kept = upward(self.model, self.experts, self.regions, keep_bytes=KEEP_BYTES)
-        self.log_evidence = messages.log_evidence
+        self._log_evidence = messages.log_evidence
         self.messages = messages
 
         def visit(c: int, K: Array, own: Own, info: Info) -> None:
@@ -94,6 +94,29 @@ class Posterior:
                 self._keep(c, settle(K, info, self.experts.separator_size(self.regions[c])))
 
         downward(self.model, self.experts, self.regions, messages, kept=kept, visit=visit)
+
+    @property
+    def log_evidence(self) -> float:
+        """(8)."""
+        if self._log_evidence is None:
+            if self.is_tree:
+                self._log_evidence = upward(self.model, self.experts, self.regions)[0].log_evidence
+            else:
+                symbolic = sparse.pattern(len(self.experts.A), self.regions)
+                self._log_evidence = sparse.solve(self.model, self.experts, self.regions, symbolic).log_evidence
+        return self._log_evidence
+
+    def spread(self, model: Model, factor: float) -> None:
+        """Go over to a model whose prior covariances and noise are ``factor`` times as large: the same means."""
+        self.model = replace(model, jitter=self.model.jitter)
+        self._log_evidence = None
+        self.ready = {c: belief.spread(factor) for c, belief in self.ready.items()}
+        self.recent = Recent(RECENT_BYTES)
+        if self.messages is not None:
+            up, down = (
+                [(M / factor, eta / factor) for M, eta in way] for way in (self.messages.up, self.messages.down)
+            )
+            self.messages = replace(self.messages, up=up, down=down)
 
     def _keep(self, c: int, belief: Belief) -> None:
         self.room -= belief.matrix.nbytes

@@ -14,7 +14,7 @@ from streamgp.gp.kernel_text import kernel_from_text, kernel_to_text
 from streamgp.gp.kernels import compile_kernel
 from streamgp.models.contract import State
 from streamgp.models.cpoe.engine import Engine
-from streamgp.models.cpoe.experts_data import Experts, Past
+from streamgp.models.cpoe.experts_data import Experts, Model, Past
 from streamgp.models.cpoe.follow import Follower
 from streamgp.models.cpoe.graph import Clique, parts_of
 from streamgp.models.cpoe.hub import Change
@@ -85,6 +85,7 @@ def engine_state(engine: Engine) -> State:
         "next_adoption": follower.next_adoption,
         "adam": None if adam is None else [adam.t, adam.m, adam.v, adam.steps],
         "batch": engine.posterior is not None and learner.stream is None,
+        "climbed": [engine.climbed.kernel.theta, engine.climbed.noise_variance, engine.spread],
         "stream": None if learner.stream is None else _stream_state(learner.stream),
     }
 
@@ -171,9 +172,23 @@ def _engine(state: State) -> tuple[Engine | None, dict[str, Any]]:
     if state["stream"] is not None:
         learner.stream = _stream(state["stream"], learner)
     if state["batch"]:
-        engine.posterior = Posterior(model, data, *parts_of(learner.pi))
+        _restore_batch(engine, state, model, data)
         learner.wait()
     return engine, arguments
+
+
+def _restore_batch(engine: Engine, state: State, model: Model, data: Experts) -> None:
+    """The posterior of a batch on the way on which it was made, so that it is the same to the bit."""
+    hyper, parts = engine.hyper, parts_of([list(p) for p in state["pi"]])
+    theta, noise, factor = state.get("climbed", (hyper.kernel.theta, hyper.noise_variance, 1.0))
+    engine.climbed = Hyper(hyper.kernel.with_theta(np.asarray(theta)), float(noise), hyper.approximation)
+    engine.spread = float(factor)
+    if engine.spread == 1.0:
+        engine.posterior = Posterior(model, data, *parts)
+        return
+    before = replace(engine.climbed.model(data.X[-1]), jitter=model.jitter)
+    engine.posterior = Posterior(before, data, *parts)
+    engine.posterior.spread(model, engine.spread)
 
 
 def _stream(state: State, learner: Learner) -> Stream:

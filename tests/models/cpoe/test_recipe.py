@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern
 
 from streamgp import CPoERegressor
+from streamgp.gp.hyperparameters import within_sight
+from streamgp.gp.kernels import compile_kernel
 from streamgp.models.cpoe.options import Options
-from streamgp.models.cpoe.recipe import BLOCK, CLIMBS, LEAST_CLIMB, climbs, takes_all, whole_iterations
+from streamgp.models.cpoe.recipe import ALONE, BLOCK, CLIMBS, LEAST_CLIMB, climbs, takes_all, whole_iterations
 
 
 def test_a_quick_model_does_not_wait_for_a_climb_over_all_rows():
     quick, good = list(climbs(10_000, region=250)), list(climbs(10_000, region=1250))
     assert good == [CLIMBS[0], (10_000, CLIMBS[1][1])]
-    assert quick == [(int(8.0 * 10_000 * (250 / 256) ** 2 / 26), CLIMBS[0][1])]
-    assert list(climbs(10_000, region=50)) == [(LEAST_CLIMB, CLIMBS[0][1])]
+    assert quick == [(int(8.0 * 10_000 * (250 / 256) ** 2 / 26), ALONE[1])]
+    assert list(climbs(10_000, region=50)) == [(LEAST_CLIMB, ALONE[1])]
     for n in (5_000, 50_000, 10**6):
         for region in (64, 256, 1024, 4096):
             done = list(climbs(n, region=region))
             assert all(LEAST_CLIMB <= rows <= n for rows, _ in done)
-            least = 1.3 * LEAST_CLIMB * CLIMBS[0][1]
+            least = 1.3 * LEAST_CLIMB * ALONE[1]
             assert sum(1.3 * r * steps for r, steps in done) <= max(least, 8.0 * n * (region / (2 * BLOCK)) ** 2)
     assert list(climbs(10**6, region=512)) == list(CLIMBS)
 
@@ -37,6 +39,14 @@ def test_the_model_s_own_evidence_is_climbed_where_it_is_worth_it():
     assert takes(4000, sparsity=0.5)
     assert takes(4000, max_iter=30)
     assert not takes(4001, max_iter=30, sparsity=0.5)
+
+
+def test_a_column_that_a_subset_cannot_see_gets_its_slope_back():
+    kernel = compile_kernel(ConstantKernel(2.0) * RBF([0.1, 50.0, 1e4]) + Matern(1e4) + ExpSineSquared(1e3))
+    X = np.random.default_rng(0).standard_normal((500, 3)) * [1.0, 100.0, 1.0]
+    near = kernel.with_theta(within_sight(kernel, X, 4.0)).kernel
+    assert str(near.k2) == str(kernel.kernel.k2)  # one length for all columns, and periods, have no column of their own
+    np.testing.assert_allclose(near.k1.k1.k2.length_scale, [0.1, 50.0, 4.0 * X[:, 2].std()])
 
 
 def test_many_rows_give_back_the_hyperparameters_that_made_them():

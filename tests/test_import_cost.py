@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 #: dear to import, and of no use to a role with the default model
 DEAR = ("sklearn", "pandas", "matplotlib", "scipy.stats")
 
@@ -41,6 +43,6 @@ def test_libraries_loaded_later_keep_to_one_thread_too() -> None:
 
 def _said(code: str) -> str:
     free = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=free)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=free, cwd=ROOT)
     assert done.stderr == ""
     return done.stdout

@@ -14,6 +14,9 @@ from streamgp.gp.compiled import CompiledKernel
 from streamgp.gp.gaussian import Array
 from streamgp.gp.linalg import safe_cholesky
 
+#: of a descent, in logarithms of hyperparameters
+FIRST_STEP = 0.5
+
 #: parameters (p,) -> value and gradient (p,), to be made small
 Objective: TypeAlias = Callable[[Array], tuple[float, Array]]
 
@@ -124,6 +127,9 @@ def search(
 ) -> Search:
     """Minimise by L-BFGS-B: a few iterations from every start, then the best one to its end.
 
+    The objective is scaled so that the first step is ``FIRST_STEP`` long at most: between bounds, L-BFGS-B would begin
+    with the whole gradient, end where nothing is a number, and take the way back for convergence.
+
     A start, or a step, where the objective is not finite or its matrix not positive definite is given up; it never
     stops the others. If nothing ends below the first start's own value, the first is returned unchanged.
 
@@ -149,20 +155,21 @@ def search(
 def _descend(objective: Objective, start: Array, bounds: Array, max_iter: int) -> Search:
     low, high = bounds[:, 0], bounds[:, 1]
     begin = np.clip(start, low, high)
-    begun, _ = _guarded(objective, begin, np.inf)
+    begun, slope = _guarded(objective, begin, np.inf)
     if not np.isfinite(begun):
         return Search(begin, np.inf, False, "the objective is not finite at the start", 1)
+    scale = min(1.0, FIRST_STEP / max(float(np.linalg.norm(slope)), FIRST_STEP))
     # high enough that a line search steps back from it, low enough that its cubics do not overflow
     wall = begun + 1e4 * (1.0 + abs(begun))
     result = minimize(
-        _guarded_by(objective, wall),
+        _scaled(objective, wall, origin=begun, scale=scale),
         begin,
         method="L-BFGS-B",
         jac=True,
         bounds=Bounds(low, high),
-        options={"maxiter": max_iter, "maxls": 20},
+        options={"maxiter": max_iter, "maxls": 20, "gtol": 1e-5 * scale},
     )
-    end, value = np.asarray(result.x, dtype=np.float64), float(result.fun)
+    end, value = np.asarray(result.x, dtype=np.float64), begun + float(result.fun) / scale
     if not (np.isfinite(value) and np.isfinite(end).all()):
         return Search(begin, np.inf, False, "the objective left the finite numbers", 1)
     return Search(end, value, bool(result.success), str(result.message), 0)
@@ -174,8 +181,14 @@ def _better(best: Search, other: Search) -> Search:
     return replace(other if better else best, discarded=discarded)
 
 
-def _guarded_by(objective: Objective, wall: float) -> Objective:
-    return lambda parameters: _guarded(objective, parameters, wall)
+def _scaled(objective: Objective, wall: float, *, origin: float, scale: float) -> Objective:
+    """The guarded objective, zero at the origin."""
+
+    def evaluate(parameters: Array) -> tuple[float, Array]:
+        value, gradient = _guarded(objective, parameters, wall)
+        return scale * (value - origin), scale * gradient
+
+    return evaluate
 
 
 def _guarded(objective: Objective, parameters: Array, wall: float) -> tuple[float, Array]:

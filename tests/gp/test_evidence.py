@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from streamgp.gp.evidence import Sample, log_evidence, search
+from streamgp.gp.evidence import FIRST_STEP, Sample, log_evidence, search
 from streamgp.gp.hyperparameters import fit_evidence
 from streamgp.gp.kernels import CompiledKernel, compile_kernel
 from streamgp.gp.local_evidence import density, predictive
@@ -71,6 +71,22 @@ def test_a_start_without_a_value_is_given_up_and_failure_keeps_the_old() -> None
     lost = search(lambda p: (np.nan, p), [np.array([8.0]), np.array([7.0])], box)
     assert lost.parameters[0] == 8.0
     assert not lost.converged
+
+
+def test_a_steep_start_is_left_by_a_small_step() -> None:
+    """Between wide bounds the whole gradient as a first step ends where the objective is flat or no number."""
+    seen: list[np.ndarray] = []
+
+    def steep(p: np.ndarray) -> tuple[float, np.ndarray]:
+        seen.append(p.copy())
+        return 1e4 * float(np.sum(np.log1p(p * p))), 2e4 * p / (1 + p * p)
+
+    box = np.array([[-46.0, 46.0], [-46.0, 46.0]])
+    found = search(steep, [np.array([1.0, 3.0])], box)
+    steps = np.linalg.norm(np.diff(seen[1:], axis=0), axis=1)
+    assert steps[steps > 0][0] < FIRST_STEP + 1e-9
+    np.testing.assert_allclose(found.parameters, 0.0, atol=1e-6)
+    np.testing.assert_allclose(found.value, steep(found.parameters)[0], atol=1e-8)
 
 
 def test_a_fit_finds_the_noise_and_leaves_nothing_to_fit_alone() -> None:

@@ -66,9 +66,17 @@ class Aggregate:
 
 
 def aggregate(means: Array, variances: Array, *, prior_variance: Array, sharpness: float) -> Aggregate:
-    """Prop. 8: means (W, m, q) and variances (W, m) of W regions a point, as one Gaussian a point."""
+    """Prop. 8: means (W, m, q) and variances (W, m) of W regions a point, as one Gaussian a point.
+
+    Where the prior variance is zero (a kernel of white noise alone), the function is known: it is zero.
+    """
+    known = prior_variance == 0.0
+    if known.any():
+        variances, prior_variance = np.where(known, 1.0, variances), np.where(known, 1.0, prior_variance)
     beta = np.exp(log_weights(variances, prior_variance, sharpness))
     ratio = beta / variances
     variance = 1.0 / ratio.sum(axis=0)
     mean = variance[:, None] * np.einsum("wm,wmq->mq", ratio, means)
+    if known.any():
+        variance = np.where(known, 0.0, variance)
     return Aggregate(mean, variance, beta)

@@ -122,6 +122,6 @@ def joint_covariance(
     K = model.kernel(X, X)
     for c, region in enumerate(regions):
         k = model.kernel(X, experts.inducing(region))
-        scale = whole.variance * np.sqrt(whole.weights[c]) / variances[c]
+        scale = whole.variance * np.sqrt(whole.weights[c]) / np.where(whole.variance > 0.0, variances[c], 1.0)
         total += scale[:, None] * (K - beliefs(c).explained_jointly(k)) * scale
     return 0.5 * (total + total.T)

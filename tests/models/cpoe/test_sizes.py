@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from streamgp import CPoERegressor
 from streamgp.errors import SettingsError
@@ -52,6 +52,22 @@ def test_a_constant_far_from_zero_is_found_and_known_to_one_part_in_ten_thousand
     mean, std = learned(how, X, y + 1e13).predict(X, return_std=True)
     np.testing.assert_allclose(mean, 1e13, rtol=1e-4)
     assert (std < 1e-3 * 1e13).all()
+
+
+@pytest.mark.parametrize("how", ["fit", "partial_fit"])
+@pytest.mark.parametrize("rule", ["clique", "nearest"])
+@pytest.mark.parametrize("optimizer", [None, "lbfgs", "adam"])
+@pytest.mark.parametrize("sparsity", [1.0, 0.5])
+def test_white_noise_alone_says_that_there_is_no_function(how, rule, optimizer, sparsity):
+    X, y = wave()
+    settings = {"predecessors": rule, "optimizer": optimizer, "sparsity": sparsity, "max_iter": 3}
+    model = learned(how, X, y, kernel=WhiteKernel(0.2), expert_size=8, correlation=3, **settings)
+    for latent, variance in ((True, 0.0), (False, model.kernel_.noise_level + model.noise_variance_)):
+        mean, std = model.predict(X, return_std=True, latent=latent)
+        _, cov = model.predict(X[:3], return_cov=True, latent=latent)
+        np.testing.assert_array_equal(mean, 0.0)
+        np.testing.assert_allclose(std, np.sqrt(variance))
+        np.testing.assert_allclose(cov, variance * np.eye(3))
 
 
 @pytest.mark.parametrize("how", ["fit", "partial_fit"])

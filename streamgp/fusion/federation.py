@@ -54,7 +54,7 @@ def server_step(
     min_clients: int = 1,
     known: Collection[str] = (),
     distrusted: Collection[str] = (),
-    private: bool = False,
+    noise: float = 0.0,
 ) -> RoundResult:
     """Lines 8-9 of Algorithm 1 on the clients' summaries (23), an empty one meaning that a client has no rows.
 
@@ -75,8 +75,8 @@ def server_step(
         inference, so that a round without a client does not forget what it knew.
     distrusted
         Clients that are not believed in this round, for what they sent in earlier ones.
-    private
-        The summaries carry noise (:func:`streamgp.fusion.privacy.privatised`).
+    noise
+        Standard deviation of what :func:`streamgp.fusion.privacy.privatised` added to every number.
     """
     used, silent, refused = _sorted_out(summaries, state, distrusted)
     if not used and silent and not refused:
@@ -86,7 +86,7 @@ def server_step(
     failed = len(used) + list(refused.values()).count(DISTRUSTED) < enough
     try:
         if rule == "trimmed" and not failed:
-            believed = guarded(used, n_trim=n_trim, private=private)
+            believed = guarded(used, n_trim=n_trim, noise=noise)
             used, refused = {**believed.summaries}, refused | believed.refused
         if failed or not used:
             return RoundResult(state, "failed", tuple(used), silent, refused)

@@ -23,7 +23,7 @@ SIZE, PULL, OTHER = "size", "pull", "other"
 #: times the limit: up to the first in full, beyond it shortened to it; beyond the second the client is refused. Honest
 #: clients of the simulator of 4.1 reach 5 in size, 5 in pull (once, in a first round) and, where a kernel of one of
 #: them alone changes its mind, 88 in one array.
-FULL = {SIZE: 6.0, PULL: 3.0, OTHER: 30.0}
+FULL = {SIZE: 3.0, PULL: 3.0, OTHER: 30.0}
 LARGEST = {SIZE: 20.0, PULL: 8.0, OTHER: 30.0}
 
 
@@ -35,7 +35,7 @@ class Guarded:
     refused: dict[str, str]
 
 
-def guarded(summaries: Mapping[str, Mapping[str, Array]], *, n_trim: int, private: bool = False) -> Guarded:
+def guarded(summaries: Mapping[str, Mapping[str, Array]], *, n_trim: int, noise: float = 0.0) -> Guarded:
     """Leave out what no honest client sends, refuse up to ``n_trim`` conspicuous clients, shorten what is long.
 
     The limit of each number is the ``n_trim + 1``-th largest of all, so that ``n_trim`` liars cannot raise it beyond
@@ -49,8 +49,9 @@ def guarded(summaries: Mapping[str, Mapping[str, Array]], *, n_trim: int, privat
         Finite, of one set of shapes, none empty.
     n_trim
         Number of liars to stand; 0 believes everybody.
-    private
-        The summaries carry noise, so that an honest covariance part may be indefinite.
+    noise
+        Standard deviation of the noise that every number carries (:mod:`streamgp.fusion.privacy`): an honest covariance
+        part may be indefinite by as much.
     """
     whole = {client: dict(summary) for client, summary in sorted(summaries.items())}
     if n_trim == 0:
@@ -58,7 +59,9 @@ def guarded(summaries: Mapping[str, Mapping[str, Array]], *, n_trim: int, privat
     claims = {client: np.linalg.eigvalsh(-2.0 * summary[COVARIANCE]) for client, summary in whole.items()}
     refused = {}
     for client, values in claims.items():
-        if not private and values.size and values[0] < -ROUNDING * max(float(values[-1]), 0.0):
+        # twice the noise, whose largest eigenvalue is about sqrt(2 D) of its deviations
+        allowed = ROUNDING * float(np.max(values, initial=0.0)) + 2.0 * noise * (1.5 * np.sqrt(2.0 * len(values)) + 4.0)
+        if values.size and values[0] < -allowed:
             refused[client] = "its precision is not that of any data"
             del whole[client]
     if len(whole) <= n_trim:

@@ -258,7 +258,7 @@ class TrainingServer:
             min_clients=self.settings.min_clients,
             known=self._spoke & set(self._absent),
             distrusted=self._distrust.now(self.round),
-            private=self.settings.privacy() is not None,
+            noise=privacy.clip * privacy.noise if (privacy := self.settings.privacy()) else 0.0,
         )
         self.last = RoundResult(
             result.state, result.status, result.used, result.silent, {**result.refused, **self._bad}

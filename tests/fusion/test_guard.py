@@ -118,8 +118,9 @@ def test_no_more_than_the_share_of_liars_is_refused_for_size() -> None:
 def test_noise_on_a_covariance_part_is_no_lie_where_clients_are_private() -> None:
     noisy = {c: {**s, COVARIANCE: s[COVARIANCE] + 60.0 * np.diag([1.0, -1.0, 1.0, -1.0])} for c, s in HONEST.items()}
     assert set(guarded(noisy, n_trim=1).refused) == set(noisy)
-    assert not guarded(noisy, n_trim=1, private=True).refused
-    assert stepped(noisy, private=True).status == "ok"
+    assert not guarded(noisy, n_trim=1, noise=30.0).refused
+    assert stepped(noisy, noise=30.0).status == "ok"
+    assert set(guarded({**noisy, "liar": times(noisy["c0"], -100.0)}, n_trim=1, noise=30.0).refused) == {"liar"}
 
 
 def test_nothing_is_compared_with_zero() -> None:

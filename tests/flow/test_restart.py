@@ -22,7 +22,7 @@ from streamgp.wire.memory import MemoryLog
 from streamgp.wire.records import Forecast
 from tests.flow.network import STATIONS, Network, observations, settings_of
 
-SENT = observations(30)
+SENT = observations(20)
 FEW = observations(13)  # the warm-up takes ten
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
+from streamgp.experiments.cpoe.falling import kl_falls
 from streamgp.experiments.cpoe.methods import Belief, Problem, committees, full_gp, run_cpoe, sparse_gp
 from streamgp.experiments.cpoe.plots import by_setting
 from streamgp.experiments.cpoe.scores import scores
@@ -112,9 +113,11 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
         for name, number in zip(PARTS, numbers[:3], strict=True):
             paper[name, method, "kl of y"] = number / 1000.0
     by_setting(found, PARTS, "kl of y", out / "elecdemand.png")
+    rows_found = rows_of("elecdemand", found, paper)
     return Report(
-        rows_of("elecdemand", found, paper),
+        rows_found,
         (
+            kl_falls(rows_found),
             "Priors: the paper takes them from another paper's table, which is not at hand; ours are log-normal with"
             " medians " + ", ".join(f"{median:g}" for median, _ in PRIOR) + " and variance 1 of the logarithm"
             " (in the order of the kernel's parts, noise last). Time is in days.",

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from streamgp.experiments.cpoe.falling import kl_falls
 from streamgp.experiments.cpoe.methods import Problem, committees, full_gp, run_cpoe, sparse_gp
 from streamgp.experiments.cpoe.paper import Paper, paper_table
 from streamgp.experiments.cpoe.plots import by_setting
@@ -51,9 +52,11 @@ def run(*, quick: bool, seed: int, out: Path, progress: Progress) -> Report:
     for name in names:
         paper.update(paper_table(name))
     by_setting(found, names, "kl of y", out / "small.png")
+    rows = rows_of("small", found, paper)
     return Report(
-        rows_of("small", found, paper),
+        rows,
         (
+            kl_falls(rows),
             "Hyperparameters are those of CPoE(2) for every method, so KL compares beliefs alone; the paper fits each"
             " method's own. Seconds are of fit and prediction at given hyperparameters.",
             "KL of the paper is read as thousandths of a nat and of y, which its errors and variances imply.",

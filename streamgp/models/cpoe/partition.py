@@ -70,59 +70,54 @@ def nearest_predecessors(centres: Array, correlation: int) -> list[list[int]]:
 
 
 class CliqueRule:
-    """pi(j): the C - 1 members of one earlier clique that lie nearest, so that elimination fills nothing in.
+    """pi(j): C - 1 members of one earlier clique, so that elimination fills nothing in, one for every degree up to C.
 
-    Cells are told one by one; :meth:`choose` answers for the next. The sum of squared distances of the C - 1
-    members
-    kept is least over all earlier cliques (or over ``candidates`` alone).
+    Cells are told one by one; :meth:`choose` answers for the next. Its first predecessor is the nearest earlier cell;
+    every further one is the nearest cell that lies in one clique, of that degree, with those chosen before. So the
+    first entries of pi(j) are what this rule gives for a smaller C: correlation sets grow with C, as Props 12 and 13
+    ask for.
     """
 
     def __init__(self, correlation: int) -> None:
         self.correlation = correlation
         self._centres: Array = np.zeros((0, 0))
         self._cells = 0
+        #: (cells, C): each cell, then its predecessors in their order; itself where it has fewer
         self._members = np.zeros((64, correlation), dtype=np.int64)
-        self._cliques = 0
 
-    def choose(self, centre: Array, *, last_only: bool = False) -> list[int]:
-        """pi of the next cell, nearest first; ``last_only`` looks at the newest clique alone."""
+    def choose(self, centre: Array) -> list[int]:
+        """pi of the next cell, in the order in which degrees add them."""
         j, C = self._cells, self.correlation
-        if j == 0 or C == 1:
-            return []
+        chosen: list[int] = []
+        if j == 0:
+            return chosen
         distance = np.sum((self._centres[:j] - centre) ** 2, axis=1)
-        if j < C:
-            chosen = np.arange(j)
-        else:
-            first = self._cliques - 1 if last_only else 0
-            members = self._members[first : self._cliques]
-            d = distance[members]
-            total = d.sum(axis=1) - d.max(axis=1)
-            row = int(np.argmin(total))
-            chosen = np.unique(np.delete(members[row], int(np.argmax(d[row]))))
-        return [int(i) for i in chosen[np.argsort(distance[chosen], kind="stable")]]
+        for degree in range(2, C + 1):
+            cliques = self._members[:j, :degree]
+            for k in chosen:
+                cliques = cliques[np.any(cliques == k, axis=1)]
+            others = np.setdiff1d(cliques, chosen)
+            if len(others) == 0:
+                break
+            chosen.append(int(others[np.argmin(distance[others])]))
+        return chosen
 
     def add(self, centre: Array, pi: Sequence[int]) -> None:
-        """Tell the cell that came next, with the pi that it has.
-
-        Of a larger clique than C the nearest C - 1 are remembered; a smaller one counts its own cell twice.
-        """
+        """Tell the cell that came next, with the pi that it has; of a larger one the nearest C - 1 are remembered."""
         j, C = self._cells, self.correlation
         if j == len(self._centres):
             grown = np.zeros((max(64, 2 * j), len(centre)))
             grown[:j] = self._centres[:j] if j else grown[:0]
             self._centres = grown
+        if j == len(self._members):
+            self._members = np.concatenate([self._members, np.zeros_like(self._members)])
         self._centres[j] = centre
         self._cells += 1
-        if j + 1 < C:
-            return
-        if self._cliques == len(self._members):
-            self._members = np.concatenate([self._members, np.zeros_like(self._members)])
-        near = sorted(pi)
+        near = list(pi)
         if len(near) >= C:
             distance = np.sum((self._centres[near] - centre) ** 2, axis=1)
-            near = sorted(near[int(i)] for i in np.argsort(distance, kind="stable")[: C - 1])
-        self._members[self._cliques] = [*near, *[j] * (C - len(near))]
-        self._cliques += 1
+            near = [near[int(i)] for i in np.argsort(distance, kind="stable")[: C - 1]]
+        self._members[j] = [j, *near, *[j] * (C - 1 - len(near))]
 
 
 def clique_predecessors(centres: Array, correlation: int) -> list[list[int]]:

@@ -52,6 +52,18 @@ def test_cliques_never_fill_in(C):
             assert set(clique.separator) <= set(tree[clique.parent].members)
 
 
+@pytest.mark.parametrize("d", [1, 2, 8])
+def test_correlation_sets_of_the_clique_rule_grow_with_c(d):
+    """Props 12 and 13 compare degrees whose sets hold one another."""
+    centres = np.random.default_rng(d).uniform(size=(40, d))
+    centres = centres[greedy_order(centres, 0)]
+    most = clique_predecessors(centres, 7)
+    for C in range(1, 7):
+        assert clique_predecessors(centres, C) == [p[: C - 1] for p in most]
+    distance = np.sum((centres[:, None] - centres) ** 2, axis=2)
+    assert [p[0] for p in most[1:]] == [int(np.argmin(distance[j, :j])) for j in range(1, 40)]
+
+
 def test_nearest_is_nearest_and_may_fill_in():
     centres = np.random.default_rng(3).uniform(size=(40, 6))
     pi = nearest_predecessors(centres, 4)

@@ -94,7 +94,7 @@ def server_step(
         total = aggregated(used, n_trim=n_trim if rule == "coordinates" else 0)
         total = {name: a / share for name, a in total.items()}
         moved = ascend(state, total, layout, replace(ascent, q_rate=ascent.q_rate * share))
-    except NotPositiveDefiniteError:
+    except (NotPositiveDefiniteError, np.linalg.LinAlgError):
         return RoundResult(state, "failed", tuple(used), silent, refused)
     if not _finite(moved):
         return RoundResult(state, "failed", tuple(used), silent, refused)

@@ -56,14 +56,9 @@ def guarded(summaries: Mapping[str, Mapping[str, Array]], *, n_trim: int, noise:
     whole = {client: dict(summary) for client, summary in sorted(summaries.items())}
     if n_trim == 0:
         return Guarded(whole, {})
-    claims = {client: np.linalg.eigvalsh(-2.0 * summary[COVARIANCE]) for client, summary in whole.items()}
-    refused = {}
-    for client, values in claims.items():
-        # twice the noise, whose largest eigenvalue is about sqrt(2 D) of its deviations
-        allowed = ROUNDING * float(np.max(values, initial=0.0)) + 2.0 * noise * (1.5 * np.sqrt(2.0 * len(values)) + 4.0)
-        if values.size and values[0] < -allowed:
-            refused[client] = "its precision is not that of any data"
-            del whole[client]
+    claims, refused = _claims(whole, noise)
+    for client in refused:
+        del whole[client]
     if len(whole) <= n_trim:
         return Guarded(whole, refused)
     names = list(whole)
@@ -88,6 +83,23 @@ def guarded(summaries: Mapping[str, Mapping[str, Array]], *, n_trim: int, noise:
         if client in whole:
             _shorten(whole[client], {name: float(ratio[at]) for name, ratio in ratios.items() if name != COVARIANCE})
     return Guarded(whole, refused)
+
+
+def _claims(whole: Mapping[str, Mapping[str, Array]], noise: float) -> tuple[dict[str, Array], dict[str, str]]:
+    """By client, (D,) eigenvalues of the precision it adds; and who claims one that no data have."""
+    claims, refused = {}, {}
+    for client, summary in whole.items():
+        try:
+            values = np.linalg.eigvalsh(-2.0 * summary[COVARIANCE])
+        except np.linalg.LinAlgError:
+            values = np.full(1, -np.inf)
+        # twice the noise, whose largest eigenvalue is about sqrt(2 D) of its deviations
+        allowed = ROUNDING * float(np.max(values, initial=0.0)) + 2.0 * noise * (1.5 * np.sqrt(2.0 * len(values)) + 4.0)
+        if values.size and values[0] < -allowed:
+            refused[client] = "its precision is not that of any data"
+        else:
+            claims[client] = values
+    return claims, refused
 
 
 def _shorten(summary: dict[str, Array], ratios: Mapping[str, float]) -> None:

@@ -87,7 +87,8 @@ def guarded(summaries: Mapping[str, Mapping[str, Array]], *, n_trim: int, noise:
 
 def _claims(whole: Mapping[str, Mapping[str, Array]], noise: float) -> tuple[dict[str, Array], dict[str, str]]:
     """By client, (D,) eigenvalues of the precision it adds; and who claims one that no data have."""
-    claims, refused = {}, {}
+    claims: dict[str, Array] = {}
+    refused: dict[str, str] = {}
     for client, summary in whole.items():
         try:
             values = np.linalg.eigvalsh(-2.0 * summary[COVARIANCE])

@@ -23,8 +23,8 @@ SIZE, PULL, OTHER = "size", "pull", "other"
 #: times the limit: up to the first in full, beyond it shortened to it; beyond the second the client is refused. Honest
 #: clients of the simulator of 4.1 reach 5 in size, 5 in pull (once, in a first round) and, where a kernel of one of
 #: them alone changes its mind, 88 in one array.
-FULL = {SIZE: 3.0, PULL: 3.0, OTHER: 30.0}
-LARGEST = {SIZE: 20.0, PULL: 8.0, OTHER: 30.0}
+FULL = {SIZE: 6.0, PULL: 4.0, OTHER: 30.0}
+LARGEST = {SIZE: 12.0, PULL: 8.0, OTHER: 30.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _claims(whole: Mapping[str, Mapping[str, Array]], noise: float) -> tuple[dic
     refused: dict[str, str] = {}
     for client, summary in whole.items():
         try:
-            values = np.linalg.eigvalsh(-2.0 * summary[COVARIANCE])
+            values = np.asarray(np.linalg.eigvalsh(-2.0 * summary[COVARIANCE]), dtype=np.float64)
         except np.linalg.LinAlgError:
             values = np.full(1, -np.inf)
         # twice the noise, whose largest eigenvalue is about sqrt(2 D) of its deviations

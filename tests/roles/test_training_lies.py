@@ -22,12 +22,12 @@ LIAR = "c3"
 SETTINGS = TrainingSettings(
     low=(-5.0,),
     high=(5.0,),
-    n_global=10,
+    n_global=8,
     n_local=5,
     rank_global=1,
     rank_deviation=1,
     rank_local=1,
-    rounds=7,
+    rounds=6,
     local_iterations=2,
     round_s=10.0,
     wait_s=60.0,
@@ -51,7 +51,6 @@ def biased(update: Update, _: list[Update]) -> Update:
 
 
 LIES: dict[str, Lie] = {
-    "100 times": lambda u, _: stretched(u, 100.0),
     "sign-flipped": lambda u, _: stretched(u, -1.0),
     "sign-flipped every third round": lambda u, _: stretched(u, -1.0) if u.round % 3 == 2 else u,
     "round 0 again and again": lambda u, before: msgspec.structs.replace((before or [u])[0], round=u.round),
@@ -63,17 +62,19 @@ def truth(client: str, X: np.ndarray) -> np.ndarray:
     return np.asarray(np.sin(X) + 0.5 * np.sin(0.4 * X + int(client[1:])))
 
 
-def errors(names: list[str], lie: Lie | None = None, *, rule: str = "trimmed") -> tuple[float, float, dict[str, int]]:
+def errors(
+    names: list[str], lie: Lie | None = None, *, rule: str = "trimmed", rounds: int = SETTINGS.rounds
+) -> tuple[float, float, dict[str, int]]:
     """Root mean square errors of the global layer, of the honest clients' forecasts, and how often who was refused.
 
     The global layer is compared with the mean of all eight functions, which is all that can be common to them.
     """
     rng, clock = np.random.default_rng(1), ManualClock()
-    settings = msgspec.structs.replace(SETTINGS, rule=rule, expected=len(names))
+    settings = msgspec.structs.replace(SETTINGS, rule=rule, rounds=rounds, expected=len(names))
     clients = {}
     for name in [f"c{i}" for i in range(8)]:
-        X = rng.uniform(-5.0, 5.0, (30, 1))
-        Y = truth(name, X) + 0.05 * rng.standard_normal((30, 1))
+        X = rng.uniform(-5.0, 5.0, (20, 1))
+        Y = truth(name, X) + 0.05 * rng.standard_normal((20, 1))
         if name in names:
             clients[name] = TrainingClient(name, FixedRows(X, Y), prefix="t", clock=clock)
     server = TrainingServer(settings, prefix="t", clock=clock)
@@ -120,6 +121,6 @@ def test_the_global_layer_and_the_forecasts_are_within_a_tenth(lie: str, without
 
 def test_nobody_is_refused_where_nobody_lies() -> None:
     """And then the robust rule gives the numbers of the sum."""
-    robust, plain = errors(ALL), errors(ALL, rule="sum")
+    robust, plain = (errors(ALL, rule=rule, rounds=3) for rule in ("trimmed", "sum"))
     assert robust == plain
     assert not robust[2]

@@ -23,7 +23,7 @@ from streamgp.models.hgp.posterior import client_posterior
 from streamgp.models.hgp.rounds import Rounds, client_start, server_start
 from streamgp.roles.training_trust import Distrust
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 
 LAYOUT = Layout(1, 1, 1, 1)
 PLAN = Plan(LAYOUT, "structured", 15, 12, 12, 1, 0)

@@ -110,7 +110,8 @@ class Posterior:
         """Go over to a model whose prior covariances and noise are ``factor`` times as large: the same means."""
         self.model = replace(model, jitter=self.model.jitter)
         self._log_evidence = None
-        self.ready = {c: belief.spread(factor) for c, belief in self.ready.items()}
+        for c in list(self.ready):  # one at a time: together they may be large
+            self.ready[c] = self.ready[c].spread(factor)
         self.recent = Recent(RECENT_BYTES)
         if self.messages is not None:
             up, down = (

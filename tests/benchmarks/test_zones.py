@@ -8,7 +8,7 @@ from streamgp.errors import DatasetError
 from streamgp.experiments.hierarchical.zones import SEEDS, SETTINGS, agreement, fitted
 from streamgp.experiments.tables import find_file
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
 
 
 def test_the_zones_are_found_from_own_parts_whatever_the_seed_of_the_clustering() -> None:

@@ -38,7 +38,7 @@ from streamgp.models.hgp.posterior import (
     newcomer_posterior,
 )
 from streamgp.models.hgp.rounds import Rounds, run_rounds, server_start
-from streamgp.models.hgp.start import far_mean, units_of
+from streamgp.models.hgp.start import sizes_of, units_of
 
 #: where the bound asks for more, a residual may get this many times ``n_local`` inducing inputs, or this many
 GROWTH, GROWN = 4, 128
@@ -53,7 +53,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     The global layer is shared, the deviation is the client's own on the same kernels scaled by phi, the residual
     is the client's own on kernels of its own. Kernels are squared-exponential with a lengthscale a column. A NaN
     in an output is a missing value. The prior mean is zero and nothing is standardised; but where all rows are in one
-    process, the mean of an output that is more than ten times the spread is the prior's, and told as global.
+    process, the mean of an output that is more than ten times the spread is the prior's, and told as global, and
+    outputs whose sizes differ by more than eight times are each measured by their own size, ``output_scales_``.
 
     Parameters
     ----------
@@ -96,8 +97,9 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     ----------
     lower_bound_ : the bound reached, in nats, in working units.
     n_features_in_, n_clients_ : columns of X, clients.
-    noise_variance_ : of y, in squared units of y; of the clients' average logarithm where each has its own.
+    noise_variance_ : of y / output_scales_, squared; of the clients' average logarithm where each has its own.
     noise_variances_ : (n_clients_,) each client's.
+    output_scales_ : (n_outputs,) ones, or the sizes of outputs in different units.
     prior_mean_ : (n_outputs,) zero, or the means of outputs far from it.
     phi_ : scale of the deviations.
     lengthscales_ : (kernels, n_features_in_) of the global kernels, in units of x.
@@ -172,8 +174,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         layout, rng = self._layout(), seeded(self.random_state)
         Xs, Ys = checked_clients(Xs, Ys, self.n_outputs)
         self.n_features_in_, self.n_clients_ = Xs[0].shape[1], len(Xs)
-        self.prior_mean_ = far_mean(Ys) if self.optimizer == "lbfgs" else np.zeros(self.n_outputs)
-        Ys = [Y - self.prior_mean_ for Y in Ys]
+        self.prior_mean_, self.output_scales_ = sizes_of(Ys, centred=self.optimizer == "lbfgs")
+        Ys = [(Y - self.prior_mean_) / self.output_scales_ for Y in Ys]
         self._units = units_of(Xs, Ys)
         data = [client_data(self._units.inputs(X), Y / self._units.scale) for X, Y in zip(Xs, Ys, strict=True)]
         active = [i for i, x in enumerate(data) if x.count]
@@ -203,7 +205,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     def predict(self, client: int, X: Array, *, latent: bool = False) -> tuple[Array, Array]:
         """Mean (n, Q) and covariance (n, Q, Q) of the client's y at rows X (n, d); of f where ``latent``."""
         mean, cov = self._posterior(client).predict(self._inputs(X), latent=latent)
-        return mean * self._units.scale + self.prior_mean_, cov * self._units.scale**2
+        return mean * self._sizes + self.prior_mean_, cov * np.outer(self._sizes, self._sizes)
 
     def components(self, client: int, X: Array) -> dict[str, Array]:
         """Means (n, Q) of ``global``, ``deviation`` and ``local`` at X; they add up to the latent mean.
@@ -211,7 +213,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         The constructor's parameter of the same name is read with ``get_params()["components"]``.
         """
         parts = self._posterior(client).parts(self._inputs(X))
-        told = {name: part * self._units.scale for name, part in parts.items()}
+        told = {name: part * self._sizes for name, part in parts.items()}
         first = next(name for name in LAYERS if name in self._components)  # what all clients share is in the first
         return told | {first: told[first] + self.prior_mean_}
 
@@ -242,8 +244,9 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         q = solve_shared([self._solved[k] for k in kept], layout.rank_global * len(shared["inducing"]))
         owns = tuple(self._found.owns[k] for k in kept)
         law = newcomer_posterior(q, shared=shared, owns=owns, layout=layout).evidence(self._inputs(X))
-        mean = law.mean.reshape(-1, self.n_outputs) * self._units.scale + self.prior_mean_
-        return mean, law.cov * self._units.scale**2
+        mean = law.mean.reshape(-1, self.n_outputs)
+        sizes = np.tile(self._sizes, len(mean))
+        return mean * self._sizes + self.prior_mean_, law.cov * np.outer(sizes, sizes)
 
     def log_evidence(self, client: int, X: Array, Y: Array) -> float:
         """Joint log density of Y (n, Q) at X (n, d) under the client's predictive law: (31). NaN is left out."""
@@ -253,8 +256,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         known = self._laws.get(client)
         if known is None or known[0] != rows.tobytes():
             known = self._laws[client] = (rows.tobytes(), posterior.evidence(rows))
-        density = known[1].log_density((Y - self.prior_mean_) / self._units.scale)
-        return density - int(np.isfinite(Y).sum()) * float(np.log(self._units.scale))
+        density = known[1].log_density((Y - self.prior_mean_) / self._sizes)
+        return density - float(np.isfinite(Y).sum(axis=0) @ np.log(self._sizes))
 
     def classify(self, X: Array, Y: Array) -> int | NDArray[np.intp]:
         """The client under whose law Y at X (n, d) is likeliest: (32). The first one, where several are.
@@ -277,8 +280,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         """(T, T) distances between clients: 3.8.2.
 
         ``components`` is the root mean square difference of the fitted own parts (deviation + residual), in units
-        of y, over rows X or over all distinct rows of the fit; ``correlation`` is one less the correlation of the
-        fitted own parts there; ``operator`` is the paper's, from inputs and kernels alone.
+        of y / ``output_scales_``, over rows X or over all distinct rows of the fit; ``correlation`` is one less the
+        correlation of the fitted own parts there; ``operator`` is the paper's, from inputs and kernels alone.
         """
         check_is_fitted(self)
         if kind == "operator":
@@ -371,6 +374,11 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         self.lengthscales_ = softplus(found.shared["eta_lengthscale"]) * (self._units.span / 10.0)
         self.rank_local_ = layout.rank_local
         self.n_inducing_ = [len(p.own["inducing"]) for p in posteriors]
+
+    @property
+    def _sizes(self) -> Array:
+        """(Q,) what is one in working units."""
+        return self._units.scale * self.output_scales_
 
     def _posterior(self, client: int) -> ClientPosterior:
         check_is_fitted(self)

@@ -423,6 +423,7 @@ def test_a_newcomer_without_a_client_has_the_law_of_a_fit_that_never_had_it() ->
     assert (np.abs(told - without) > 1e-3).all()
     never = HierarchicalGP(**SMALL, max_iter=1, random_state=0).fit(Xs[:2], Ys[:2])
     never._units, never.prior_mean_ = model._units, model.prior_mean_
+    never.output_scales_ = model.output_scales_
     never._take(replace(model._found, owns=model._found.owns[:2]), model._data[:2], [0, 1])
     mean, spread = never.newcomer(X)
     np.testing.assert_allclose(without, mean, atol=1e-10)

@@ -20,6 +20,10 @@ JITTER_SHARE = 0.3
 ENOUGH_TOGETHER, ENOUGH_APART = 50, 500
 #: a mean of so many spreads is the prior's
 FAR_FROM_ZERO = 10.0
+#: outputs whose sizes, and whose spreads, differ by more are in different units
+UNLIKE = 8.0
+#: an output of smaller size that is not zero has no size in squares
+SMALLEST = 1e-100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +60,60 @@ def far_mean(Ys: Sequence[Array]) -> Array:
     Y = np.concatenate(Ys)
     known = np.isfinite(Y)
     count = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, Y, 0.0).sum(axis=0) / count
+    mean = _mean(Y)
     spread = np.sqrt(np.square(np.where(known, Y - mean, 0.0)).sum() / count.sum())
     far = (np.abs(mean) > FAR_FROM_ZERO * spread) & (spread > 1e-15 * np.abs(mean).max())
     return np.where(far, mean, 0.0)
+
+
+def sizes_of(Ys: Sequence[Array], *, centred: bool) -> tuple[Array, Array]:
+    """(Q,) prior means and (Q,) scales of the outputs of all clients; without ``centred`` the former are zero.
+
+    Scales are ones where outputs have sizes alike. Else they are the outputs' root mean squares about their prior
+    means: one noise variance and one prior of loadings for all would take the small ones for nothing.
+
+    Raises
+    ------
+    ValueError
+        If an output is so small that its square is no number.
+    """
+    Y = np.concatenate(Ys)
+    size = _root_mean_square(Y)
+    for q in np.flatnonzero((size > 0.0) & (size < SMALLEST)):
+        raise ValueError(
+            f"Y: output {q} has size {size[q]:.3g}: squares of less than {SMALLEST:g} are none; scale it up"
+        )
+    zero = np.zeros(Y.shape[1])
+    mean = far_mean(Ys) if centred else zero
+    spread = _root_mean_square(Y - _mean(Y))
+    varies = spread > 1e-12 * size
+    if _alike(np.where(varies, _root_mean_square(Y - mean), 0.0)) or _alike(np.where(varies, spread, 0.0)):
+        return mean, np.ones(Y.shape[1])
+    unit = np.where(varies, spread, np.where(size > 0.0, size, 1.0))
+    mean = far_mean([y / unit for y in Ys]) * unit if centred else zero
+    left = _root_mean_square(Y - mean)
+    return mean, np.where(left > 0.0, left, 1.0)
+
+
+def _alike(sizes: Array) -> bool:
+    """Whether sizes (Q,), zeros left out, are within a factor of one another."""
+    some = sizes[sizes > 0.0]
+    return len(some) < 2 or float(some.max() / some.min()) <= UNLIKE
+
+
+def _mean(Y: Array) -> Array:
+    """(Q,) means of Y (n, Q) where it is known."""
+    known = np.isfinite(Y)
+    return np.asarray(np.where(known, Y, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+
+
+def _root_mean_square(Y: Array) -> Array:
+    """(Q,) of Y (n, Q) where it is known, also where squares are none."""
+    known = np.isfinite(Y)
+    some = np.where(known, np.abs(Y), 0.0)
+    most = some.max(axis=0, initial=0.0)
+    shares = some / np.where(most > 0.0, most, 1.0)
+    return np.asarray(most * np.sqrt(np.square(shares).sum(axis=0) / np.maximum(known.sum(axis=0), 1)))
 
 
 def spread_points(X: Array, m: int, rng: np.random.Generator) -> Array:

@@ -15,7 +15,13 @@ from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.contract import State
 from streamgp.models.cpoe.engine import Engine
 from streamgp.models.cpoe.options import Options
-from streamgp.models.cpoe.snapshot import engine_from_state, engine_state, fresh_state
+from streamgp.models.cpoe.snapshot import (
+    engine_from_state,
+    engine_state,
+    fresh_state,
+    shape_from_state,
+    shape_state,
+)
 from streamgp.models.rows import refuse_masks
 
 
@@ -30,7 +36,7 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
     predictions of the correlated regions are joined by a weighted product. C = J with sparsity 1 is the full GP,
     C = 1 independent experts. The prior mean is zero and nothing is scaled: targets far from zero lose digits (noise
     is at least 1e-4 of their size), so subtract their mean first, for instance by scikit-learn's
-    ``TransformedTargetRegressor``.
+    ``TransformedTargetRegressor`` (means alone: scikit-learn's hands no ``return_std`` on).
 
     Parameters
     ----------
@@ -307,16 +313,18 @@ class CPoERegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sci
         """All that a twin needs to go on from here, without pickle."""
         if not hasattr(self, "engine_"):
             return fresh_state(Options.of(self))
-        return {**engine_state(self._engine), "flat_y": bool(self._flat_y)}
+        return {**engine_state(self._engine), **shape_state(self._flat_y, getattr(self, "feature_names_in_", None))}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         """The estimator that ``state`` describes: it predicts and learns the same, to the bit."""
-        engine, arguments = engine_from_state(dict(state))
+        engine, arguments = engine_from_state(state)
         model = cls(**arguments)
         if engine is None:
             return model
         model.engine_ = engine
         model.n_features_in_ = engine.d
-        model._flat_y = bool(state["flat_y"])
+        model._flat_y, names = shape_from_state(state, engine.d)
+        if names is not None:
+            model.feature_names_in_ = names
         return model

@@ -15,6 +15,7 @@ from streamgp.gp.gaussian import Array
 from streamgp.models.cpoe import predict as prediction
 from streamgp.models.cpoe.aggregate import Aggregate, aggregate
 from streamgp.models.cpoe.calibration import calibrated
+from streamgp.models.cpoe.experts_data import Model
 from streamgp.models.cpoe.follow import Follower, scale_of, start_from_data
 from streamgp.models.cpoe.graph import Clique, parts_of
 from streamgp.models.cpoe.layout import arrange, metric
@@ -59,6 +60,7 @@ class Engine:
         self.n_iterations = 0
         #: hyperparameters before variances were calibrated, and the factor that did it
         self.climbed, self.spread = self.hyper, 1.0
+        self.before: Model | None = None  # the model at ``climbed``, where the factor is not 1
         self.learner: Learner | None = None
         self.posterior: Posterior | None = None
         self.follower = Follower(options, self.hyper)
@@ -89,6 +91,7 @@ class Engine:
             self.hyper, self.spread = calibrated(self.hyper, self.posterior, self.rng)
         model = self.hyper.model(X)
         if self.spread != 1.0:
+            self.before = self.climbed.model(X)
             self.posterior.spread(model, self.spread)
         self.learner = Learner.after(options, model, layout, data, len(X))
         self.follower = Follower(options, self.hyper, closed=J)

@@ -71,9 +71,10 @@ class Learner:
         """A batch is served by its own posterior; messages are turned for a stream at the first row that follows."""
         self.waiting = True
 
-    def restream(self, cliques: list[Clique]) -> Stream:
-        """Messages and beliefs from nothing."""
-        self.model = steadied(self.model, self.data, cliques)
+    def restream(self, cliques: list[Clique], *, steady: bool = True) -> Stream:
+        """Messages and beliefs from nothing; without ``steady`` under the model as it is."""
+        if steady:
+            self.model = steadied(self.model, self.data, cliques)
         keep_all = self.options.max_experts is not None
         self.stream = Stream(self.model, self.data, cliques, capacity=self._room(cliques[-1]), keep_all=keep_all)
         return self.stream

@@ -61,6 +61,10 @@ class Options:
                 _whole(name, getattr(self, name))
         if self.max_iter is not None:
             _whole("max_iter", self.max_iter, least=0)
+        for name in ("sparsity", "noise_variance", "alpha"):
+            _number(name, getattr(self, name))
+        if self.prior is not None:
+            self.log_normal_table()
         if not 0.0 < self.sparsity <= 1.0:
             raise SettingsError(f"sparsity must lie in (0, 1], got {self.sparsity}")
         if not (np.isfinite(self.noise_variance) and self.noise_variance > 0.0):
@@ -103,14 +107,28 @@ class Options:
         return kernel
 
     def log_normal_table(self) -> Array:
-        """Rows (nu, lambda^2) of the prior."""
+        """Rows (nu, lambda^2) of the prior.
+
+        Raises
+        ------
+        SettingsError
+            If they are no table of numbers.
+        """
         if isinstance(self.prior, LogNormalPrior):
             return np.column_stack([self.prior.nu, self.prior.variance])
-        return np.asarray(self.prior, dtype=np.float64)
+        try:
+            return np.asarray(self.prior, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise SettingsError(f"prior must be rows (nu, variance) of numbers, got {self.prior!r}") from error
 
     def log_normal(self, kernel: CompiledKernel) -> LogNormalPrior | None:
         """The prior on (theta, log noise)."""
         return None if self.prior is None else LogNormalPrior.of(self.prior, len(kernel.theta) + 1)
+
+
+def _number(name: str, value: Any) -> None:
+    if isinstance(value, (bool, np.bool_)) or np.ndim(value) != 0 or np.asarray(value).dtype.kind not in "iuf":
+        raise SettingsError(f"{name} must be a number, got {value!r}")
 
 
 def _whole(name: str, value: Any, *, least: int = 1) -> None:

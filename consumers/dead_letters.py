@@ -87,24 +87,28 @@ def replay(
 ) -> None:
     """Write refused records to their topics once more, in the order in which they were refused.
 
-    For when the cause is mended: a setting of the door, an older release. What is refused again becomes a dead
-    letter again; what was learned meanwhile is refused as a duplicate, so a second replay does no harm. A reading older
-    than what its station has learned since is late: replay before new readings come, or with door.max_late_s that
-    long. A record that was refused for its signature stays refused.
+    For when the cause is mended: a setting of the door, an older release. A record is written once, however many
+    roles refused it and however often it was replayed. What is refused again becomes a dead letter again; what was
+    learned meanwhile is refused as a duplicate, so a second replay does no harm. A reading older than what its station
+    has learned since is late: replay before new readings come, or with door.max_late_s that long. A record that was
+    refused for its signature stays refused, and is not written.
     """
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
     written, cannot = 0, Counter[str]()
     try:
         log = log or KafkaLog(needs_broker(settings), settings.kafka)
-        again: list[Outgoing] = []
+        again: dict[str, Outgoing] = {}
         for _, letter in sorted(_chosen(log, settings, given), key=lambda pair: pair[0].timestamp_ms):
+            if letter.reason.startswith("refused: "):
+                cannot[f"{letter.reason}, which it stays"] += 1
+                continue
             try:
-                again.append(letter.again())
+                again.setdefault(letter.first, letter.again())
             except ValueError as error:
                 cannot[str(error)] += 1
         if again and not dry_run:
             writer = log.writer()
-            writer.write(again)
+            writer.write([*again.values()])
             writer.flush(60.0)
             written = writer.stats.acknowledged
             writer.close()

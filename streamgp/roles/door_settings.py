@@ -80,9 +80,9 @@ class DoorSettings:
                 raise SettingsError(f"{name}: {low} is not below {high}")
         at_least = {"outputs": 1, "max_stations": 1, "max_late_s": 0, "step_back_after": 0, "shift_after": 2}
         for name, least in at_least.items():
-            if getattr(self, name) < least:
+            if not getattr(self, name) >= least:  # a NaN is not
                 raise SettingsError(f"{name} must be at least {least}")
         for name in ("max_ahead_s", "burst_factor", "max_equal_run", "shift_ranges"):
             value = getattr(self, name)
-            if value is not None and value <= 0:
+            if value is not None and not value > 0:
                 raise SettingsError(f"{name} must be positive, or None for off")

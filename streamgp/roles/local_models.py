@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from streamgp.errors import SettingsError
 from streamgp.models.contract import LocalModel, State
 
 if TYPE_CHECKING:
@@ -28,10 +29,25 @@ def load_model(kind: ModelKind, state: State) -> LocalModel:
 
     Raises
     ------
+    SettingsError
+        If it is the state of a model of another kind: what it has learned is of no use to this one.
     CheckpointError
         If the state is of another version, or damaged.
     """
+    found = _kind_of(state)
+    if found not in (None, kind):
+        raise SettingsError(
+            f"model.kind is {kind}, and the state is that of a model of kind {found}: set it back, "
+            "or start with --fresh to learn everything anew on purpose"
+        )
     return _LOADS[kind](state)
+
+
+def _kind_of(state: State) -> ModelKind | None:
+    """Whose state it is, by what only that kind keeps; none if it is damaged beyond telling."""
+    named: ModelKind | None = _ESTIMATORS.get(str(state.get("estimator")))
+    marked: dict[str, ModelKind] = {"prior_variance": "constant", "sizes": "hierarchical"}
+    return named or next((kind for key, kind in marked.items() if key in state), None)
 
 
 def _nearest(m: ModelSettings, fit: bool) -> LocalModel:
@@ -105,6 +121,7 @@ _MAKES: dict[ModelKind, Callable[[ModelSettings, bool], LocalModel]] = {
     "hierarchical": _hierarchical,
     "constant": _constant,
 }
+_ESTIMATORS: dict[str, ModelKind] = {"NearestNeighborGP": "nearest", "CPoERegressor": "cpoe"}
 _LOADS: dict[ModelKind, Callable[[State], LocalModel]] = {
     "nearest": _load_estimator,
     "cpoe": _load_estimator,

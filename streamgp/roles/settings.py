@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -153,6 +155,9 @@ def load_settings(path: Path | None, **overrides: Any) -> Settings:
 
 def check(settings: Settings, *, source: str = "settings") -> None:
     """Raise a SettingsError for what types alone cannot tell."""
+    strange = next(_not_finite(settings), None)
+    if strange is not None:
+        raise SettingsError(f"{source}: {strange} must be a finite number")
     agent, cloud, model = settings.agent, settings.cloud, settings.model
     wrong = [
         (not settings.prefix, "prefix must not be empty"),
@@ -166,6 +171,7 @@ def check(settings: Settings, *, source: str = "settings") -> None:
             model.kind == "hierarchical" and model.max_points is not None and model.max_points < 100,
             "model.max_points of a hierarchical model must be at least 100",
         ),
+        (not 0 <= model.seed < 2**32, "model.seed must be between 0 and 2^32 - 1"),
         (model.warm_up < 2, "model.warm_up must be at least 2"),
         (
             model.max_points is not None and model.max_points < model.n_neighbors,
@@ -219,3 +225,15 @@ def check(settings: Settings, *, source: str = "settings") -> None:
     if training.inputs != MODEL_ROWS and len(training.inputs) != len(training.low):
         raise SettingsError(f"training: low and high must have a number for each of the inputs {training.inputs}")
     settings.door_settings()
+
+
+def _not_finite(section: msgspec.Struct, name: str = "") -> Iterator[str]:
+    """Names of numbers that are NaN or infinite: they pass comparisons with a bound. Tables are checked elsewhere."""
+    for field in section.__struct_fields__:
+        value = getattr(section, field)
+        if isinstance(value, msgspec.Struct):
+            yield from _not_finite(value, f"{name}{field}.")
+        elif any(
+            isinstance(v, float) and not math.isfinite(v) for v in (value if isinstance(value, tuple) else [value])
+        ):
+            yield name + field

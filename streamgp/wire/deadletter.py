@@ -14,6 +14,7 @@ from streamgp.wire.log import Message, Outgoing
 MAX_VALUE_BYTES = 900_000
 MAX_TEXT = 500
 _CARRIED = "original."
+_REPLAY = "replay-of"
 _DETAIL = re.compile(r"[:(`'\"\d]| by | of ")
 
 
@@ -63,7 +64,16 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.cut_from is not None:
             raise ValueError(f"only {MAX_VALUE_BYTES} of its {self.cut_from} bytes were kept")
-        return Outgoing(self.topic, self.key or "", self.value, self.headers, self.partition)
+        headers = tuple(h for h in self.headers if h[0] != _REPLAY)
+        return Outgoing(
+            self.topic, self.key or "", self.value, (*headers, (_REPLAY, self.first.encode())), self.partition
+        )
+
+    @property
+    def first(self) -> str:
+        """Where the record stood when it was new: the same in every letter about it and about its replays."""
+        known = dict(self.headers).get(_REPLAY)
+        return f"{self.topic}:{self.partition}:{self.offset}" if known is None else known.decode("utf-8", "replace")
 
 
 def dead_letter(message: Message, *, topic: str, key: str, reason: str, field: str = "") -> Outgoing:

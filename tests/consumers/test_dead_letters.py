@@ -62,6 +62,30 @@ def test_chosen_letters_are_written_to_their_topic_once_more(log: MemoryLog) -> 
     assert sorted((m.key, m.value) for m in messages) == [("A", b"1"), ("B", b"2")]
 
 
+def test_a_record_is_written_once_however_many_refused_it_and_however_often(log: MemoryLog) -> None:
+    topic = "streamgp.observations"
+
+    def refuse_all() -> None:
+        """Three roles refuse everything that stands there."""
+        messages = log.reader([Subscription(topic)]).poll(0.0)
+        log.writer().write(
+            [
+                dead_letter(m, topic="streamgp.dead-letter", key=role, reason="clock ahead by 24 h")
+                for m in messages
+                for role in ("A", "B", "cloud")
+            ]
+        )
+
+    for _ in range(3):
+        told = run(log, "replay")
+        assert (told["found"], told["written"]) == (3, 3)
+        assert told["cannot"] == {"refused: unsigned, which it stays": 1}
+        refuse_all()
+    assert sorted(m.value or b"" for m in log.reader([Subscription(topic)]).poll(0.0)) == sorted(
+        3 * [b'{"y":NaN}', b"1", b"2"]
+    )
+
+
 def test_nothing_refused_is_told() -> None:
     log = MemoryLog()
     log.create_topics(topic_plan("streamgp"))

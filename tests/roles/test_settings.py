@@ -36,6 +36,7 @@ def test_a_file_sets_and_options_override(tmp_path: Path) -> None:
         ("[cloud]\nbeta = 0.25", "cloud.beta"),
         ("[cloud]\nbeta = 'much'", "beta"),
         ("[model]\nn_neighbors = 0", "n_neighbors"),
+        ("[model]\nseed = -1", "model.seed"),
         ("[model]\nkind = 'magic'", "kind"),
         ("[model]\nmax_points = 3", "max_points"),
         ("[features]\nlags = [0]", "lags"),
@@ -56,6 +57,26 @@ def test_what_is_wrong_is_named(text: str, named: str) -> None:
     """R11, C19: an unknown key is an error that names it."""
     with pytest.raises(SettingsError, match=named):
         parse_settings(text)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "agent.max_wait_s",
+        "agent.idle_wait_s",
+        "cloud.deadline_s",
+        "keep.commit_interval_s",
+        "keep.snapshot_every_s",
+        "keep.end_within_s",
+        "health.stalled_s",
+        "training.round_s",
+    ],
+)
+def test_no_number_passes_that_is_not_finite(line: str, number: str) -> None:
+    """A NaN is neither below a bound nor above it."""
+    with pytest.raises(SettingsError, match=f"{line} must be a finite number"):
+        parse_settings(f"{line} = {number}")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
+from streamgp.errors import SettingsError
+from streamgp.roles.local_models import load_model, make_model
 from streamgp.roles.settings import AgentSettings, ModelKind, ModelSettings, Settings
 from streamgp.roles.wiring import station_model
 
@@ -45,3 +49,16 @@ def test_a_constant_reading_is_forecast_as_it_is(kind: ModelKind, value: float) 
     belief = station.answer(row[None]).rescaled(shift=mean, scale=std)
     assert belief.mean[0] == pytest.approx(value, abs=1e-9)
     assert np.isfinite(belief.total[0])
+
+
+@pytest.mark.parametrize("kind", get_args(ModelKind))
+def test_a_state_of_another_kind_is_refused_by_the_names_of_both(kind: ModelKind) -> None:
+    model = make_model(ModelSettings(kind=kind), fit=False)
+    rng = np.random.default_rng(0)
+    model.learn(rng.normal(size=(30, 2)), rng.normal(size=30))
+    for other in get_args(ModelKind):
+        if other == kind:
+            assert load_model(kind, model.state()).learned == 30
+            continue
+        with pytest.raises(SettingsError, match=f"model.kind is {other}, .* of kind {kind}.*--fresh"):
+            load_model(other, model.state())

@@ -46,9 +46,18 @@ def test_a_pickle_is_kept_as_bytes_and_never_opened() -> None:
 def test_it_can_be_written_again() -> None:
     message = Message("p.observations", 3, 17, "A", b"{}", headers=(("signature", b"\x01"),))
     record = dead_letter(message, topic="p.dead", key="A", reason="late")
-    assert read_dead_letter(carried(record)).again() == Outgoing(
-        "p.observations", "A", b"{}", (("signature", b"\x01"),), 3
-    )
+    again = read_dead_letter(carried(record)).again()
+    first = ("replay-of", b"p.observations:3:17")
+    assert again == Outgoing("p.observations", "A", b"{}", (("signature", b"\x01"), first), 3)
+
+
+def test_what_is_refused_once_more_is_known_for_what_it_was() -> None:
+    message = Message("p.observations", 3, 17, "A", b"{}")
+    for offset in (40, 55):
+        letter = read_dead_letter(carried(dead_letter(message, topic="p.dead", key="A", reason="late")))
+        assert letter.first == "p.observations:3:17"
+        message = Message("p.observations", 3, offset, "A", b"{}", headers=letter.again().headers)
+    assert [name for name, _ in message.headers] == ["replay-of"]
 
 
 def test_a_record_as_large_as_the_broker_takes_can_still_be_refused() -> None:

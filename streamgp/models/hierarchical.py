@@ -101,15 +101,16 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
     noise_variances_ : (n_clients_,) each client's.
     output_scales_ : (n_outputs,) ones, or the sizes of outputs in different units.
     prior_mean_ : (n_outputs,) zero, or the means of outputs far from it.
-    phi_ : scale of the deviations.
+    phi_ : scale of the deviations' kernels; what they come to is also in their loadings.
     lengthscales_ : (kernels, n_features_in_) of the global kernels, in units of x.
     n_inducing_, rank_local_ : each client's residual inducing inputs, and residual latents.
 
     Notes
     -----
     One client: the split between global and deviation rests on the prior alone, their sum does not. Identical
-    clients: phi tends to 0 and the global layer explains them. A client without rows: it is predicted by the
-    global layer with the spread that the other clients' own layers show.
+    clients: the global layer explains them, own parts tend to 0 by loadings, amplitudes or phi, so that ``phi_`` alone
+    says nothing then. A client without rows: it is predicted by the global layer with the spread that the other
+    clients' own layers show.
 
     Examples
     --------
@@ -269,10 +270,10 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         many = batches.ndim == 3
         if not np.size(X) or not batches.size:
             raise ValueError(f"nothing to classify: X has shape {np.shape(X)}, Y {batches.shape}")
-        scores = [
-            [self.log_evidence(client, X, batch) for client in range(self.n_clients_)]
-            for batch in (batches if many else [batches])
-        ]
+        batches = np.stack([checked_outputs(batch, self.n_outputs) for batch in (batches if many else [batches])])
+        for s in np.flatnonzero(~np.isfinite(batches).any(axis=(1, 2))):
+            raise ValueError(f"nothing to classify: {f'batch {s} of Y' if many else 'Y'} is NaN throughout")
+        scores = [[self.log_evidence(client, X, batch) for client in range(self.n_clients_)] for batch in batches]
         best = np.argmax(np.reshape(scores, (-1, self.n_clients_)), axis=1)
         return best if many else int(best[0])
 
@@ -289,6 +290,8 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         if kind not in ("components", "correlation"):
             raise ValueError(f"kind must be components, correlation or operator, got {kind!r}")
         rows = np.unique(np.concatenate([x.X for x in self._data]), axis=0) if X is None else self._inputs(X)
+        if len(rows) == 0:
+            raise ValueError("X has no rows to compare clients at")
         if kind == "correlation":
             return correlation_distances(self._posteriors, rows)
         return component_distances(self._posteriors, rows) * self._units.scale
@@ -320,7 +323,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     def _layout(self) -> Layout:
         """The layers that the parameters ask for."""
-        named = self._components
+        named = self._components.tolist() if isinstance(self._components, np.ndarray) else self._components
         if isinstance(named, str) or not isinstance(named, Sequence) or not named or set(named) - set(LAYERS):
             raise SettingsError(f"components must be some of {LAYERS}, got {named!r}")
         check_among(
@@ -334,7 +337,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
         names = ("n_outputs", "n_global", "n_local", "n_starts", "rounds", "max_iter")
         check_whole(**{name: getattr(self, name) for name in (*names, *(f"rank_{layer}" for layer in LAYERS))})
         ranks = {layer: getattr(self, f"rank_{layer}") for layer in LAYERS}
-        kept = [ranks[name] if name in self._components else 0 for name in LAYERS]
+        kept = [ranks[name] if name in named else 0 for name in LAYERS]
         return Layout(self.n_outputs, kept[0], kept[1], kept[2], own_noise=self.noise == "client")
 
     def _in_rounds(self, data: dict[str, ClientData], plan: Plan, seed: int) -> Fit:
@@ -382,7 +385,7 @@ class HierarchicalGP(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships
 
     def _posterior(self, client: int) -> ClientPosterior:
         check_is_fitted(self)
-        if not isinstance(client, (int, np.integer)) or not 0 <= client < self.n_clients_:
+        if isinstance(client, bool) or not isinstance(client, (int, np.integer)) or not 0 <= client < self.n_clients_:
             raise ValueError(f"client must be 0 to {self.n_clients_ - 1}, got {client!r}")
         return self._posteriors[client]
 

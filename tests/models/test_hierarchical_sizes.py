@@ -1,9 +1,12 @@
-"""Outputs in different units, and of sizes whose squares are no numbers."""
+"""Outputs in different units, of sizes whose squares are no numbers; clients without parts of their own."""
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from streamgp.models.hgp.start import sizes_of
 from streamgp.models.hierarchical import HierarchicalGP
@@ -64,3 +67,37 @@ def test_only_outputs_of_unlike_sizes_are_scaled_each_by_its_own() -> None:
 def test_outputs_too_small_for_squares_are_named(unit: float) -> None:
     with pytest.raises(ValueError, match=r"output 1 has size .*scale it up"):
         fit([1.0, unit])
+
+
+def test_clients_without_parts_of_their_own_are_like_one_another() -> None:
+    """Whatever phi is: identical clients need no deviation and no residual, and rounding is no part of one's own."""
+    x = np.linspace(0.0, 10.0, 12)[:, None]
+    y = np.sin(x) + 0.1 * np.random.default_rng(1).standard_normal(x.shape)
+    model = HierarchicalGP(n_global=12, n_local=12, n_starts=1, random_state=0, max_iter=40).fit([x] * 3, [y] * 3)
+    parts = model.components(0, x)
+    assert max(np.abs(parts["deviation"]).max(), np.abs(parts["local"]).max()) < 1e-2
+    np.testing.assert_array_equal(model.client_distances("correlation"), 0.0)
+
+
+def test_questions_without_an_answer_are_refused() -> None:
+    Xs, Ys = clients()
+    settings = {**SMALL, "n_local": 4, "max_iter": 2, "random_state": 0}
+    model = HierarchicalGP(2, components=np.array(["global", "local"]), **settings).fit(Xs, Ys)
+    assert np.array_equal(
+        clone(model).fit(Xs, Ys).predict(1, AT)[0],
+        HierarchicalGP(2, components=["global", "local"], **settings).fit(Xs, Ys).predict(1, AT)[0],
+    )
+    for kept, now in zip(pickle.loads(pickle.dumps(model)).predict(1, AT), model.predict(1, AT), strict=True):
+        np.testing.assert_array_equal(kept, now)
+    for kind in ("components", "correlation"):
+        with pytest.raises(ValueError, match="X has no rows to compare"):
+            model.client_distances(kind, X=np.zeros((0, 1)))
+    none = np.full_like(Ys[0], np.nan)
+    with pytest.raises(ValueError, match="Y is NaN throughout"):
+        model.classify(Xs[0], none)
+    with pytest.raises(ValueError, match="batch 1 of Y is NaN throughout"):
+        model.classify(Xs[0], np.stack([Ys[0], none]))
+    assert model.classify(Xs[0], Ys[0]) == model.classify(Xs[0], np.stack([Ys[0]]))[0]
+    for wrong in (True, np.True_, 1.0, -1, 3):
+        with pytest.raises(ValueError, match="client must be 0 to 2"):
+            model.predict(wrong, AT)

@@ -15,6 +15,8 @@ from streamgp.models.hgp.posterior import ClientPosterior
 #: components: difference of the fitted own parts; correlation: whether they go up and down together; operator:
 #: 3.8.2 of the paper
 Kind: TypeAlias = Literal["components", "correlation", "operator"]
+#: a part of a smaller root mean square is none: y has one of 1 in working units, and rounding correlates as well
+NONE = 1e-6
 
 
 def component_distances(posteriors: Sequence[ClientPosterior], X: Array) -> Array:
@@ -33,16 +35,20 @@ def correlation_distances(posteriors: Sequence[ClientPosterior], X: Array) -> Ar
 
     What clients of one kind have in common beside the shared layer shows in their own parts, however large these
     are. With three clients or more their average own part is taken off first: it is what all have in common and the
-    shared layer left. A part that does not vary is like no other.
+    shared layer left. A part that does not vary is like no other, but clients without a part of their own (less
+    than a millionth of y) are like one another.
     """
     parts = [p.parts(X) for p in posteriors]
     own = np.stack([(part["deviation"] + part["local"]).ravel() for part in parts])
     if len(own) > 2:
         own = own - own.mean(axis=0)
+    none = np.sqrt(np.mean(own * own, axis=1)) <= NONE
     own = own - own.mean(axis=1, keepdims=True)
     size = np.sqrt((own * own).sum(axis=1))
-    unit = own / np.where(size > 1e-12 * max(float(size.max()), 1e-300), size, np.inf)[:, None]
+    least = max(NONE * float(np.sqrt(own.shape[1])), 1e-12 * float(size.max()))
+    unit = own / np.where(size > least, size, np.inf)[:, None]
     distance = np.clip(1.0 - unit @ unit.T, 0.0, 2.0)
+    distance[np.ix_(none, none)] = 0.0
     np.fill_diagonal(distance, 0.0)
     return np.asarray(distance)
 

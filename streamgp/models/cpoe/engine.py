@@ -22,7 +22,7 @@ from streamgp.models.cpoe.layout import arrange, metric
 from streamgp.models.cpoe.learner import Learner
 from streamgp.models.cpoe.options import Options
 from streamgp.models.cpoe.posterior import Posterior
-from streamgp.models.cpoe.recipe import is_calibrated, learn_hyperparameters
+from streamgp.models.cpoe.recipe import is_calibrated, learn_hyperparameters, without_copies
 from streamgp.models.cpoe.training import Hyper
 from streamgp.models.rows import check_sizes, within_reach
 
@@ -73,7 +73,9 @@ class Engine:
         options = self.options
         J = options.n_experts if options.n_experts is not None else -(-len(X) // options.expert_size)
         J = min(J, len(X))
-        learned = learn_hyperparameters(options, self.hyper, X, y, n_experts=J, rng=self.rng)
+        rows, targets = (X, y) if options.optimizer is None else without_copies(X, y)
+        some = max(1, J * len(rows) // len(X))
+        learned = learn_hyperparameters(options, self.hyper, rows, targets, n_experts=some, rng=self.rng)
         self.hyper, self.n_iterations = learned
         layout = arrange(
             X,
@@ -87,7 +89,7 @@ class Engine:
         data = layout.experts(X, y, exact=options.sparsity >= 1.0)
         self.posterior = Posterior(self.hyper.model(X), data, *parts_of(layout.predecessors))
         self.climbed, self.spread = self.hyper, 1.0
-        if is_calibrated(options, y):
+        if is_calibrated(options, targets) and len(rows) == len(X):  # a copy left out is no surprise
             self.hyper, self.spread = calibrated(self.hyper, self.posterior, self.rng)
         model = self.hyper.model(X)
         if self.spread != 1.0:

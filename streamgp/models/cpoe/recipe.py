@@ -28,6 +28,8 @@ from streamgp.models.cpoe.training import (
 
 #: rows of the subset whose exact evidence gives the first values, and iterations spent on it
 SUBSET = (400, 60)
+#: share of rows that are copies of others, targets included, from which on they are seen once
+COPIES = 0.1
 #: up to this many rows the evidence of the model itself is maximised: where every row is inducing, and where not or
 #: iterations were asked for
 WHOLE, WHOLE_SPARSE = 2000, 4000
@@ -87,6 +89,20 @@ def learn_hyperparameters(
             hyper, taken = done.hyper, taken + done.iterations
     say(done)
     return hyper, taken
+
+
+def without_copies(X: Array, y: Array) -> tuple[Array, Array]:
+    """The rows that hyperparameters are learned from: each once, where at least ``COPIES`` of them are copies.
+
+    Taken as observations of their own, copies speak for no noise at all: the evidence has no bound as the noise falls,
+    and a climb ends there, at a function that is zero between the rows. Where a row comes back with another target
+    even once, rows that agree may do so by chance and stay.
+    """
+    _, first = np.unique(X, axis=0, return_index=True)
+    if len(first) > (1.0 - COPIES) * len(X) or len(np.unique(np.column_stack([X, y]), axis=0)) > len(first):
+        return X, y
+    first = np.sort(first)
+    return X[first], y[first]
 
 
 def _in_sight(hyper: Hyper, X: Array, box: Array) -> Hyper:

@@ -18,7 +18,7 @@ import numpy as np
 from streamgp.gp.beliefs import Belief
 from streamgp.gp.cliques import Elimination, Info, Positions, eliminate, log_integral, pack, settle, unpack
 from streamgp.gp.gaussian import Array
-from streamgp.gp.linalg import add_outer
+from streamgp.gp.linalg import Factor, add_outer
 from streamgp.models.cpoe.experts_data import Experts, Model, Past
 from streamgp.models.cpoe.graph import Clique
 from streamgp.models.cpoe.hub import Change, Hub
@@ -39,7 +39,7 @@ class Way:
 
     order: Positions  # shared values first
     K_ss: Array
-    inverse: Array  # of K_ss
+    factor: Factor  # of K_ss: its explicit inverse would lose the digits of a smooth kernel
     into: Array  # (n, s): what K_ss w_s adds
     source: tuple[Positions, Positions, Array] | None = None  # in the clique it comes from, once that is no hub
 
@@ -47,12 +47,12 @@ class Way:
     def of(cls, e: Elimination, order: Positions, K_ss: Array) -> Way:
         """From the clique's elimination towards its source."""
         back = e.back()
-        return cls(order, K_ss, e.K_ss.inverse(), np.concatenate([e.F.T @ back, -back]))
+        return cls(order, K_ss, e.K_ss, np.concatenate([e.F.T @ back, -back]))
 
     def change(self, shared: Array, u: Array) -> Array:
         """(n,) the change in the clique, shared values first."""
         w = self.into @ (self.K_ss @ shared + u)
-        w[: len(shared)] += shared + self.inverse @ u
+        w[: len(shared)] += shared + self.factor.solve_vector(u)
         return w
 
 

@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Wh
 from streamgp.errors import CheckpointError, SettingsError
 from streamgp.models.experts import CPoERegressor
 from tests.models.cpoe.cases import NOISE, make_data
+from tests.tolerances import FACTORED
 
 SMOOTH = ConstantKernel(4.0) * RBF([2.0, 5.0])  # exp(log(5)) is not 5; jitter is on
 
@@ -45,6 +46,23 @@ def test_a_twin_does_not_steady_what_the_model_had_not_steadied():
     twin = CPoERegressor.from_state(model.state())
     assert twin.state()["jitter"] == model.state()["jitter"]
     same(model, twin, X)
+
+
+def test_a_stream_of_a_smooth_kernel_is_the_batch_with_the_same_partition():
+    """Jitter is on, and separators' prior covariances have a condition of 1e8."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (200, 2))
+    y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.1 * rng.normal(size=200)
+    model = CPoERegressor(SMOOTH, 0.02, expert_size=40, optimizer=None).partial_fit(X[:188], y[:188])
+    model.predict(X)  # from here on, changes follow their paths
+    model.partial_fit(X[188:], y[188:])
+    got = [v.copy() for v in model.predict(X, return_std=True)]
+    engine = model.engine_
+    assert engine.posterior is None
+    assert engine.learner.model.jitter > 0
+    engine._whole()  # from the rows
+    for one, two in zip(got, model.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(one, two, atol=FACTORED, rtol=0)
 
 
 def test_names_of_columns_survive():

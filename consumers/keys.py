@@ -38,7 +38,7 @@ def _roles(stations: tuple[str, ...], roles: tuple[str, ...]) -> list[str]:
         raise SettingsError("name at least one --station or --role")
     if unknown := [role for role in roles if role not in ROLES and not role.startswith("agent.")]:
         raise SettingsError(f"no role is called {', '.join(unknown)}: there are {', '.join(ROLES)}, and agent.STATION")
-    return wanted
+    return list(dict.fromkeys(wanted))
 
 
 @click.group("keys")
@@ -63,14 +63,16 @@ def make(folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[st
     """Make keys, and allow them. A role that has a key already is left as it is."""
     try:
         known = read_list(folder / LIST)
-        made = []
-        for role in _roles(stations, roles):
-            if not key_path(folder, role).exists():
-                made.append(_make(folder, role))
+        wanted = _roles(stations, roles)
+        there = [role for role in wanted if key_path(folder, role).exists()]
+        made = [_make(folder, role) for role in wanted if role not in there]
         write_list(folder / LIST, [*known, *made])
     except StreamGPError as error:
         fail(error)
-    _show(made, as_json, "made")
+    for role in there:
+        click.echo(f"{role} has a key already, left as it is: `streamgp keys rotate` replaces it", err=True)
+    if made or as_json:
+        _show(made, as_json, "made")
 
 
 @command.command("list")
@@ -101,11 +103,11 @@ def rotate(
     """Make new keys and let the old ones end; restart the roles with their new keys in the meantime."""
     until = (datetime.now(timezone.utc) + timedelta(hours=overlap_hours)).isoformat(timespec="seconds")
     try:
-        wanted = _roles(stations, roles)
-        ended = [
-            replace(e, until=until) if e.role in wanted and not e.until and not e.revoked else e
-            for e in read_list(folder / LIST)
-        ]
+        wanted, known = _roles(stations, roles), read_list(folder / LIST)
+        having = {e.role for e in known}
+        if without := [r for r in wanted if r not in having and not key_path(folder, r).exists()]:
+            raise SettingsError(f"nothing to rotate: no key of {', '.join(without)}; `streamgp keys make` makes one")
+        ended = [replace(e, until=until) if e.role in wanted and not e.until and not e.revoked else e for e in known]
         made = []
         for role in wanted:
             path = key_path(folder, role)

@@ -23,8 +23,9 @@ _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Health:
     """Judges a role by what it does, not by whether it lives.
 
-    ``starting``, ``ok`` and ``behind`` are healthy; ``stuck`` (its loop does not turn), ``disconnected`` and
-    ``stalled`` (there is work, or nobody can tell whether there is, and none is done) are not.
+    ``starting``, ``ok`` and ``behind`` are healthy; ``stuck`` (its loop does not turn), ``disconnected``,
+    ``barred`` (others refuse all that it signs) and ``stalled`` (there is work, or nobody can tell whether there is,
+    and none is done) are not.
 
     Parameters
     ----------
@@ -70,6 +71,8 @@ class Health:
             return "stuck", False
         if now_s - self._connected_s >= limits.stuck_s:
             return "disconnected", False
+        if kept.gate.barred is not None:
+            return "barred", False
         lag = self.lag()
         if lag != 0 and now_s - self._moved_s >= limits.stalled_s:
             return "stalled", False
@@ -97,7 +100,9 @@ class Health:
     def report(self) -> dict[str, Any]:
         """The verdict and the numbers behind it, as /healthz tells them."""
         status, healthy = self.verdict()
-        return {"role": self._kept.place.role, "status": status, "healthy": healthy, **self.gauges()}
+        barred = self._kept.gate.barred
+        why = {} if barred is None else {"barred": barred}
+        return {"role": self._kept.place.role, "status": status, "healthy": healthy, **why, **self.gauges()}
 
     def gauges(self) -> dict[str, float]:
         """Numbers as of now; those that are not known are left out."""

@@ -53,7 +53,7 @@ def make_gate(settings: Settings, role: str, clock: Clock) -> Gate:
     Raises
     ------
     SettingsError
-        If records are signed and the role has no key, or one that the list does not allow.
+        If records are signed and the role has no key, or one that the list does not allow any more or never did.
     """
     if not signs(settings):
         return OpenGate()

@@ -14,6 +14,7 @@ from streamgp.roles.loop import IDLE_S, POLL_S
 from streamgp.roles.place import KeptRole, MakeStore, Place
 from streamgp.roles.plain import offsets_out
 from streamgp.roles.reach import Reach
+from streamgp.roles.refusals import Refusals
 from streamgp.roles.restart import Restart, called
 from streamgp.roles.settings import KeepSettings
 from streamgp.wire.checkpoint import SnapshotStore, pack
@@ -83,6 +84,7 @@ class Kept:
         self.reader: Reader = log.reader(place.reads)
         self._reach = Reach(role, self.reader)
         self.gate = gate or OpenGate()
+        self._refusals = Refusals(place.role, place.topic("dead-letter"))
         self._log = log
         self._clock = clock
         self._settings = settings or KeepSettings()
@@ -183,6 +185,7 @@ class Kept:
 
     def _let_in(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
         fed, refused = [], []
+        self.gate.look()
         for message in messages:
             letter = self.gate.check(message)
             if letter is None:
@@ -190,10 +193,12 @@ class Kept:
             else:
                 refused.append(message)
                 self._outputs.append(letter)
+                self._refusals.tell([letter])
         return fed, refused
 
     def _take(self, out: list[Outgoing], now_s: float, *, anything: bool) -> None:
         self._crc = crc_of(out, self._crc)
+        self._refusals.tell(out)
         if out:
             self.answered_ms = self._clock.now_ms()
         at_once = [o for o in out if o.topic in self.place.at_once]

@@ -17,6 +17,13 @@ class Gate(Protocol):
     counts: Counter[str]
     """What was refused, by reason."""
 
+    @property
+    def barred(self) -> str | None:
+        """Why others refuse all that is signed here; None: they do not."""
+
+    def look(self) -> None:
+        """See whether it has changed who may speak; to be called often, also where nothing is read."""
+
     def check(self, message: Message) -> Outgoing | None:
         """None: it may pass, and is noted. Else the dead letter that says why not."""
 
@@ -37,9 +44,14 @@ class Gate(Protocol):
 class OpenGate:
     """Lets everything through, and signs nothing."""
 
+    barred: str | None = None
+
     def __init__(self) -> None:
         self.sequence = 0
         self.counts: Counter[str] = Counter()
+
+    def look(self) -> None:
+        pass
 
     def check(self, message: Message) -> Outgoing | None:
         return None

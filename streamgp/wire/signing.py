@@ -23,10 +23,11 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from streamgp.errors import CheckpointError, SettingsError
+from streamgp.errors import CheckpointError
 from streamgp.wire.clock import Clock
 from streamgp.wire.deadletter import dead_letter
-from streamgp.wire.keys import LIST, AllowList, key_id, raw_public, read_list
+from streamgp.wire.keys import LIST, AllowList, key_id, raw_public
+from streamgp.wire.keywatch import KeyWatch
 from streamgp.wire.log import Message, Outgoing, Partition
 
 HEADER = "signature"
@@ -258,7 +259,7 @@ class SigningGate:
     Raises
     ------
     SettingsError
-        If the list cannot be read, or is empty.
+        If the list cannot be read, or the role's own key is not in it, revoked or expired.
     """
 
     def __init__(
@@ -267,15 +268,13 @@ class SigningGate:
         self.counts: Counter[str] = Counter()
         self._role = role
         self._prefix = prefix
-        self._path = folder / LIST
-        self._clock = clock
-        self._looked_s = clock.monotonic_s()
-        self._changed_ns = _changed_ns(self._path)
-        entries = read_list(self._path)
-        if not any(e.id == key_id(raw_public(key)) and e.role == role for e in entries):
-            raise SettingsError(f"{self._path} does not allow the key of {role}: others would refuse all it says")
+        self._watch = KeyWatch(folder / LIST, role, key_id(raw_public(key)), clock)
         self.signer = Signer(key, clock_ns=lambda: clock.now_ms() * 1_000_000)
-        self.verifier = Verifier(AllowList.of(entries), prefix=prefix, max_delay_s=max_delay_s)
+        self.verifier = Verifier(self._watch.allowed, prefix=prefix, max_delay_s=max_delay_s)
+
+    @property
+    def barred(self) -> str | None:
+        return self._watch.barred
 
     @property
     def sequence(self) -> int:
@@ -285,8 +284,14 @@ class SigningGate:
     def sequence(self, number: int) -> None:
         self.signer.sequence = number
 
+    def look(self) -> None:
+        trouble = self._watch.look()
+        self.verifier.allowed = self._watch.allowed
+        if trouble is not None:
+            self.counts[f"list not read: {trouble}"] += 1
+
     def check(self, message: Message) -> Outgoing | None:
-        self._look_again()
+        self.look()
         reason = self.verifier.why_not(message)
         if reason is None:
             return None
@@ -315,23 +320,3 @@ class SigningGate:
             self.counts = Counter(state["counts"])
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"damaged state of signatures: {error}") from error
-
-    def _look_again(self) -> None:
-        now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s < 1.0:
-            return
-        self._looked_s = now_s
-        changed_ns = _changed_ns(self._path)
-        if changed_ns != self._changed_ns:
-            self._changed_ns = changed_ns
-            try:
-                self.verifier.allowed = AllowList.of(read_list(self._path))
-            except SettingsError as error:
-                self.counts[f"list not read: {error}"] += 1  # the one before goes on
-
-
-def _changed_ns(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from streamgp.cli import main
 from streamgp.errors import SettingsError
+from streamgp.roles.health import Health
 from streamgp.roles.identity import key_path, make_gate, signs
-from streamgp.roles.settings import Settings, SigningSettings
+from streamgp.roles.settings import HealthSettings, Settings, SigningSettings
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.codec import encode
 from streamgp.wire.deadletter import read_dead_letter
@@ -127,3 +128,29 @@ def test_a_clock_that_was_set_back_makes_nobody_a_replay(fresh: bool, tmp_path: 
     assert [dict(m.headers)["reason"] for m in network.read("dead-letter")] == []
     assert not any("replayed" in kept.gate.counts for kept in network.kept.values())
     assert {network.roles[f"agent.{s}"].counts["learned"] for s in STATIONS} == {24}
+
+
+def test_a_role_whose_key_was_revoked_is_unhealthy_and_what_is_refused_is_told(
+    tmp_path: Path, signed: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While it runs, also where nothing comes in; it does not start again, and refusals are a few lines."""
+    network = Network(tmp_path, signed)
+    network.send(SENT[:6])
+    network.run()
+    health = Health(network.kept["agent.A"], HealthSettings(), network.clock)
+    assert health.verdict() == ("ok", True)
+    folder = Path(signed.signing.keys)
+    assert CliRunner().invoke(main, ["keys", "revoke", "agent.A", "--keys", str(folder)]).exit_code == 0
+    network.clock.advance(2.0)
+    network.step("agent.A")
+    report = health.report()
+    assert (report["status"], report["healthy"], report["barred"]) == ("barred", False, "revoked key")
+    network.send(SENT[6:12])
+    network.run()
+    told = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert len([line for line in told if line.startswith("agent.A: others refuse all it says (revoked key)")]) == 1
+    refused = [line for line in told if line.startswith("cloud: refused from streamgp.predictions, key ")]
+    assert refused[0].endswith("'refused: revoked key', 1 so far")
+    assert len(refused) <= network.kept["cloud"].gate.counts["revoked key"].bit_length()
+    with pytest.raises(SettingsError, match="revoked"):
+        make_gate(signed, "agent.A", SystemClock())

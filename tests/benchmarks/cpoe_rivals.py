@@ -139,7 +139,7 @@ def vecchia(data: Data, *, neighbours: int) -> Score:
     return timed(f"GPBoost Vecchia m = {neighbours}", run, truth)
 
 
-def svgp(data: Data, *, inducing: int = 512, epochs: int = 30) -> Score:
+def svgp(data: Data, *, inducing: int = 512, epochs: int = 150) -> Score:
     """GPyTorch's stochastic variational GP."""
     torch = pytest.importorskip("torch", reason="pip install torch gpytorch (extra bench)")
     gpytorch = pytest.importorskip("gpytorch", reason="pip install torch gpytorch (extra bench)")

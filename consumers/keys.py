@@ -101,13 +101,15 @@ def rotate(
     folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[str, ...], overlap_hours: float
 ) -> None:
     """Make new keys and let the old ones end; restart the roles with their new keys in the meantime."""
-    until = (datetime.now(timezone.utc) + timedelta(hours=overlap_hours)).isoformat(timespec="seconds")
+    end = datetime.now(timezone.utc) + timedelta(hours=overlap_hours)
+    until = end.isoformat(timespec="seconds")
     try:
         wanted, known = _roles(stations, roles), read_list(folder / LIST)
         having = {e.role for e in known}
         if without := [r for r in wanted if r not in having and not key_path(folder, r).exists()]:
             raise SettingsError(f"nothing to rotate: no key of {', '.join(without)}; `streamgp keys make` makes one")
-        ended = [replace(e, until=until) if e.role in wanted and not e.until and not e.revoked else e for e in known]
+        ending = [e for e in known if e.role in wanted and not e.revoked and e.until_ms > end.timestamp() * 1000]
+        ended = [replace(e, until=until) if e in ending else e for e in known]
         made = []
         for role in wanted:
             path = key_path(folder, role)

@@ -80,7 +80,7 @@ class AllowList:
 
     @classmethod
     def of(cls, entries: Iterable[Allowed]) -> AllowList:
-        """The list of these.
+        """The list of these; a key that is revoked once is revoked, whatever else the list says of it.
 
         Raises
         ------
@@ -98,7 +98,8 @@ class AllowList:
                 raise SettingsError(f"the allowed key of {entry.role!r} is no key: {error}") from error
             if not entry.role:
                 raise SettingsError("an allowed key must name its role")
-            known[key_id(raw)] = entry
+            before = known.get(key_id(raw))
+            known[key_id(raw)] = before if before is not None and before.revoked else entry
         return cls(known, publics)
 
     def find(self, identity: bytes) -> Allowed | None:

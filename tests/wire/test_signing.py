@@ -160,6 +160,29 @@ def test_old_keys_end_and_revoked_ones_count_for_nothing(keys: Keys) -> None:
         assert keys.why(keys.message("agent.A", "predictions", prediction())) == reason
 
 
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_key_that_is_revoked_once_is_revoked_whatever_else_its_list_says(at: int, keys: Keys) -> None:
+    entry = keys.allowed[0]
+    entries = [entry, entry]
+    entries[at] = replace(entry, revoked=True)
+    keys.verifier.allowed = AllowList.of(entries)
+    assert keys.why(keys.message("agent.A", "predictions", prediction())) == "revoked key"
+
+
+def test_a_second_rotation_may_end_the_old_keys_sooner_and_not_later(tmp_path: Path) -> None:
+    def rotated(hours: str) -> list[float]:
+        words = ["keys", "rotate", "--role", "cloud", "--overlap-hours", hours, "--keys", str(tmp_path)]
+        assert CliRunner().invoke(main, words).exit_code == 0
+        return [e.until_ms for e in read_list(tmp_path / LIST)]
+
+    assert CliRunner().invoke(main, ["keys", "make", "--role", "cloud", "--keys", str(tmp_path)]).exit_code == 0
+    first = rotated("24")
+    assert first[1] == float("inf")
+    sooner = rotated("1")
+    assert sooner[0] == sooner[1] < first[0]
+    assert rotated("48")[:2] == sooner[:2]
+
+
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_no_changed_byte_is_believed(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:

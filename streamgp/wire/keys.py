@@ -106,6 +106,15 @@ class AllowList:
         """The entry of this id."""
         return self.entries.get(identity)
 
+    def why_not(self, identity: bytes, at_ms: float) -> str | None:
+        """Why what this key signed at ``at_ms`` counts for nothing, in the word that is counted; None: it counts."""
+        entry = self.find(identity)
+        if entry is None:
+            return "unknown key"
+        if entry.revoked:
+            return "revoked key"
+        return "expired key" if at_ms > entry.until_ms else None
+
 
 def make_key(role: str) -> tuple[bytes, Allowed]:
     """A new private key (PEM), and its entry for the list."""

@@ -103,14 +103,10 @@ class KeyWatch:
             log.warning("%s: others refuse all it says (%s): %s", self._role, self.barred, self._path)
 
     def _why_barred(self) -> str | None:
-        entry = self.allowed.find(self._identity)
-        if entry is None:
-            return "unknown key"
-        if entry.revoked:
-            return "revoked key"
-        if self._clock.now_ms() > entry.until_ms:
-            return "expired key"
-        return None if entry.role == self._role else "foreign"
+        reason = self.allowed.why_not(self._identity, self._clock.now_ms())
+        if reason is None and self.allowed.entries[self._identity].role != self._role:
+            return "foreign"
+        return reason
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

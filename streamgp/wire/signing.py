@@ -185,13 +185,10 @@ class Verifier:
             return "unknown signature format"
         fields, signature = header[: _FIELDS.size], header[_FIELDS.size : _FIELDS.size + 64]
         _, identity, signed_ms, sequence, address = _FIELDS.unpack(fields)
-        entry = self.allowed.find(identity)
-        if entry is None:
-            return "unknown key"
-        if entry.revoked:
-            return "revoked key"
-        if signed_ms > entry.until_ms:
-            return "expired key"
+        reason = self.allowed.why_not(identity, signed_ms)
+        if reason is not None:
+            return reason
+        entry = self.allowed.entries[identity]
         if not self._is_good(identity, signature, _root(_leaf(fields, message.value), path)):
             return "bad signature"
         if address != _address(message.topic, message.key):

@@ -26,9 +26,9 @@ SENT = observations(20)
 FEW = observations(13)  # the warm-up takes ten
 
 
-def stopped(folder: Path) -> Network:
+def stopped(folder: Path, *, snapshot_every_s: float = 0.2) -> Network:
     """A network that has done its work and was killed; its agents have snapshots and commits after them."""
-    network = Network(folder, settings_of(snapshot_every_s=0.2))
+    network = Network(folder, settings_of(snapshot_every_s=snapshot_every_s))
     network.send(SENT)
     network.run()
     for name in network.names():
@@ -266,11 +266,7 @@ def test_a_snapshot_that_cannot_be_written_is_tried_again_and_the_journal_bridge
 
 def test_agents_that_start_one_after_another_restore_once_and_run(tmp_path: Path) -> None:
     """R20: cold starts a second apart; who is restored already works on and knocks nobody out."""
-    network = Network(tmp_path, settings_of(snapshot_every_s=1e6))
-    network.send(SENT)
-    network.run()
-    for name in network.names():
-        network.kill(name)
+    network = stopped(tmp_path, snapshot_every_s=1e6)
     network.starts.clear()
     more = observations(len(SENT) // len(STATIONS) + 4)[len(SENT) :]
     network.send(more)

@@ -13,8 +13,9 @@ from kafka import errors as kafka_errors
 from streamgp.errors import BrokerUnavailableError, FencedError, LogError, SettingsError
 from streamgp.wire.delivery import Receipt
 from streamgp.wire.kafka_client import NoOffsetError, OffsetGoneError, TruncatedError
+from streamgp.wire.kafka_mends import finish_rebalance, give_out_parked
 from streamgp.wire.kafka_reach import diagnose, reachable
-from streamgp.wire.kafka_reader import KafkaReader, missing_topic
+from streamgp.wire.kafka_reader import ANSWER_S, KafkaReader, missing_topic
 from streamgp.wire.kafka_settings import KafkaSettings, Kind, kafka_settings
 from streamgp.wire.kafka_writer import KafkaWriter
 from streamgp.wire.log import Message, Outgoing, Partition, Start, Subscription, TopicSpec
@@ -166,7 +167,8 @@ class _Consumer:
         self._connections = next((m for name, m in metrics.items() if name.name == "connection-count"), None)
 
     def poll(self, timeout_s: float, max_records: int) -> dict[Partition, list[Message]]:
-        self._unpark()
+        give_out_parked(self._client)
+        finish_rebalance(self._client)
         try:
             batches = self._client.poll(timeout_ms=timeout_s * 1000, max_records=max_records)
         except kafka_errors.NoOffsetForPartitionError as error:
@@ -196,7 +198,7 @@ class _Consumer:
             if cluster.partitions_for_topic(topic) is None:
                 cluster.add_topic(topic)
                 with suppress(*_ABSENT):
-                    self._client._net.run(self._client._manager.wait_for, cluster.request_update(), None)
+                    self._client._net.run(self._client._manager.wait_for, cluster.request_update(), ANSWER_S * 1000)
             return len(cluster.partitions_for_topic(topic) or ())
 
     def seek(self, partition: Partition, offset: int) -> None:
@@ -209,16 +211,6 @@ class _Consumer:
             wanted = {tp for tp in self._client.assignment() or () if tp.topic in topics}
             self._client.resume(*(paused - wanted))
             self._client.pause(*(wanted - paused))
-
-    def _unpark(self) -> None:
-        """Let kafka-python give out what it set aside of partitions that were paused with records fetched.
-
-        Version 3.0.12 looks there only while nothing is in line, and takes an emptied batch of another partition
-        for something in line: those partitions would then never be read again.
-        """
-        fetcher = self._client._fetcher
-        if fetcher._paused_partition_records and not fetcher._next_partition_records:
-            fetcher._next_partition_records = None
 
     def commit(self, offsets: Mapping[Partition, int], timeout_s: float) -> None:
         with _translated(self._settings):

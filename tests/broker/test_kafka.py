@@ -24,7 +24,7 @@ from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.log import Outgoing, Subscription, TopicSpec
 from streamgp.wire.records import Observation
 from streamgp.wire.topics import topic_plan
-from tests.wire.conformance.common import put, read, rows, until, write_and_flush
+from tests.wire.conformance.common import PATIENCE_S, put, read, rows, until, write_and_flush
 
 Make: TypeAlias = Callable[..., KafkaLog]
 
@@ -248,6 +248,23 @@ def test_partitions_that_are_added_are_read_and_a_moved_key_is_refused(
     until(lambda: len(whole.ends()) == 40, whole)
     put(log, [Outgoing(topic, "Dublin", b"new", partition=p) for p in range(3, 40)])
     assert len(read(whole, 37)) == 37
+
+
+def test_a_rebalance_that_outlasts_a_poll_comes_to_its_end(make: Make, broker: str, topic: str) -> None:
+    """R04: a member that polls for a moment at a time is given what was added, and makes room for another member."""
+    log = make(consumer={"heartbeat_interval_ms": 200, "metadata_max_age_ms": 300})
+    member = log.reader([Subscription(topic)], group=f"{topic}-g", balanced=True)
+    until(lambda: len(member.stats.positions) == 3, member)
+    admin = KafkaAdminClient(bootstrap_servers=broker)
+    admin.create_partitions({topic: 6})
+    admin.close()
+    end = time.monotonic() + PATIENCE_S
+    while len(member.stats.positions) < 6:
+        assert time.monotonic() < end, "the rebalance came to no end"
+        member.poll(0.001)
+        time.sleep(0.05)
+    other = log.reader([Subscription(topic)], group=f"{topic}-g", balanced=True)
+    until(lambda: len(member.ends()) == len(other.ends()) == 3, member, other)
 
 
 # -- settings

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from streamgp.start import stop_at_once
+
+    stop_at_once()
+
 from pathlib import Path
 
 import click

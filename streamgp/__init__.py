@@ -5,10 +5,10 @@ The front door: each name is loaded when it is first asked for, so that importin
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # typing itself is not loaded: this is the first that every process loads
 if TYPE_CHECKING:
+    from typing import Any
+
     from streamgp.models.as_river import AsRiver as AsRiver
     from streamgp.models.experts import CPoERegressor as CPoERegressor
     from streamgp.models.hierarchical import HierarchicalGP as HierarchicalGP
@@ -27,6 +27,8 @@ __all__ = ["AsRiver", "CPoERegressor", "HierarchicalGP", "NearestNeighborGP"]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'streamgp' has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

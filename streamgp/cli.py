@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from streamgp.start import begin
+
+    begin()
+
 import atexit
 import importlib
 import os
@@ -10,10 +15,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
-from types import FrameType
-from typing import NoReturn, final
+from typing import Any, final
 
 import click
+
+from streamgp.start import ROLES, stop_at_once
 
 #: command -> module that holds its ``command``, and a line for the overview
 COMMANDS = {
@@ -31,19 +37,12 @@ COMMANDS = {
     "dead-letters": ("consumers.dead_letters", "List what was refused and why, and write it once more."),
     "experiment": ("streamgp.experiments.command", "Run a study of one of the papers."),
 }
-#: those that run until they are told to stop; each then sets handlers of its own (streamgp.roles.loop)
-ROLES = frozenset({"agent", "cloud", "scorer", "trainer", "trainee"})
 
 
 @contextmanager
 def stopping_early() -> Iterator[None]:
-    """A role that is told to stop while it is being loaded, which takes seconds, has nothing to finish: exit 0."""
-
-    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
-        os.write(2, b"stopped before it had begun\n")
-        os._exit(0)  # an exception might be caught by whatever is being imported
-
-    old = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    """A role that is told to stop while it is being loaded ends with 0 (see :mod:`streamgp.start`)."""
+    old: dict[int, Any] = stop_at_once()
     try:
         yield
     finally:

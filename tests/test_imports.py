@@ -21,7 +21,7 @@ ALLOWED = {
     "demo": {"wire", "gp", "models", "fusion", "roles"},
     "__init__": {"models", "fusion", "gp"},
 }
-MAINS = {"consumers", "producers", "cli"}
+MAINS = {"consumers", "producers", "cli", "start"}
 
 
 def room_of(path: Path) -> str:

@@ -87,9 +87,13 @@ def keeping(command: F) -> F:
 
 
 def with_state(settings: Settings, state: str | None, keys: str | None, health: str | None) -> Settings:
-    """The settings, with the options ``--state``, ``--keys`` and ``--health`` put over them."""
+    """The settings, with the options ``--state``, ``--keys`` and ``--health`` put over them; ends if they cannot be."""
     if health is not None:
         settings = replace(settings, health=replace(settings.health, listen=health))
+        try:
+            settings.health.address()
+        except SettingsError as error:
+            fail(error)
     if state is not None:
         settings = replace(settings, keep=replace(settings.keep, state=state))
     return settings if keys is None else replace(settings, signing=replace(settings.signing, keys=keys))

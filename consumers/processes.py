@@ -11,7 +11,7 @@ import click
 from consumers.logs import log_to_stderr
 from consumers.options import create_command, fail, needs_broker
 from streamgp.errors import StreamGPError
-from streamgp.roles.health import Health, HealthServer
+from streamgp.roles.health import Health, HealthServer, Waiting
 from streamgp.roles.identity import make_gate, signs
 from streamgp.roles.kept import Kept, KeptRole, Place
 from streamgp.roles.kinds import Kind, role_name, subscriptions, written_topics
@@ -27,15 +27,19 @@ from streamgp.wire.topics import preflight
 
 
 @contextmanager
-def serving(kept: Kept, settings: Settings, clock: Clock) -> Iterator[None]:
-    """Health and metrics, where the settings say so, as long as this lasts."""
+def serving(role: str, settings: Settings, clock: Clock) -> Iterator[Callable[[Kept], None]]:
+    """Health and metrics, where the settings say so, as long as this lasts; what is given is told that it runs."""
     if settings.health.listen is None:
-        yield
+        yield lambda kept: None
         return
-    server = HealthServer(Health(kept, settings.health, clock), settings.health.listen)
-    click.echo(f"{kept.place.role}: health and metrics on http://{server.address}/", err=True)
+    server = HealthServer(Waiting(role, settings.health, clock), settings.health.listen)
+    click.echo(f"{role}: health and metrics on http://{server.address}/", err=True)
+
+    def show(kept: Kept) -> None:
+        server.health = Health(kept, settings.health, clock)
+
     try:
-        yield
+        yield show
     finally:
         server.close()
 
@@ -92,7 +96,12 @@ def work(
     try:
         log = KafkaLog(needs_broker(settings), settings.kafka)
         gate = make_gate(settings, signed_as or place.role, clock)
-        with closing(log), stopping() as told, ending_within(keep.end_within_s, told):
+        with (
+            closing(log),
+            stopping() as told,
+            ending_within(keep.end_within_s, told),
+            serving(place.role, settings, clock) as show,  # before the broker is waited for
+        ):
             wanted = {*written_topics(kind, settings), *(s.topic for s in place.reads)}
             preflight(log, wanted, command=create_command(settings), stop=told)
             if told.is_set():  # while the broker was waited for
@@ -116,7 +125,7 @@ def work(
                 f"{keep.commit_interval_s:g} s, signing {'on' if signs(settings) else 'off'}",
                 err=True,
             )
-            with serving(kept, settings, clock):
-                kept.run()
+            show(kept)
+            kept.run()
     except StreamGPError as error:
         fail(error)

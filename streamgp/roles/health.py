@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
+import socketserver
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, final
+from typing import Any, Protocol, final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -17,6 +19,34 @@ from streamgp.roles.settings import HealthSettings
 from streamgp.wire.clock import Clock
 
 _TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Condition(Protocol):
+    """What is served."""
+
+    def report(self) -> dict[str, Any]:
+        """As /healthz tells it."""
+
+    def collect(self) -> Iterator[Metric]:
+        """As /metrics tells it."""
+
+
+@final
+class Waiting:
+    """A role that waits for its broker before it begins: ``starting``, and healthy for the time that this may take."""
+
+    def __init__(self, role: str, settings: HealthSettings, clock: Clock) -> None:
+        self._role = role
+        self._settings = settings
+        self._clock = clock
+        self._born_s = clock.monotonic_s()
+
+    def report(self) -> dict[str, Any]:
+        healthy = self._clock.monotonic_s() - self._born_s < self._settings.starting_s
+        return {"role": self._role, "status": "starting", "healthy": healthy}
+
+    def collect(self) -> Iterator[Metric]:
+        yield _up(self.report())
 
 
 @final
@@ -102,10 +132,13 @@ class Health:
         status, healthy = self.verdict()
         barred = self._kept.gate.barred
         why = {} if barred is None else {"barred": barred}
-        return {"role": self._kept.place.role, "status": status, "healthy": healthy, **why, **self.gauges()}
+        return {"role": self._kept.place.role, "status": status, "healthy": healthy, **why, **self._numbers()}
 
     def gauges(self) -> dict[str, float]:
         """Numbers as of now; those that are not known are left out."""
+        return {name: value for name, value in self._numbers().items() if value is not None}
+
+    def _numbers(self) -> dict[str, float | None]:
         kept, now_s, now_ms = self._kept, self._clock.monotonic_s(), self._clock.now_ms()
         vitals = self._vitals()
         learned_ms, since_s = vitals.pop("last_learned_ms", None), vitals.pop("held_since_s", None)
@@ -125,7 +158,7 @@ class Health:
             "replay_differs": kept.differs,
             **vitals,
         }
-        return {name: float(value) for name, value in found.items() if value is not None}
+        return {name: None if value is None else float(value) for name, value in found.items()}
 
     def counts(self) -> dict[str, Mapping[str, int]]:
         """Counters by kind and by what they count: dead letters and refusals by reason, trims by agent, all else."""
@@ -140,10 +173,7 @@ class Health:
     def collect(self) -> Iterator[Metric]:
         """For prometheus-client: all of it, with the role as a label."""
         role = self._kept.place.role
-        up = GaugeMetricFamily("streamgp_healthy", "1 if the role does what it should", labels=["role", "status"])
-        status, healthy = self.verdict()
-        up.add_metric([role, status], float(healthy))
-        yield up
+        yield _up(self.report())
         for name, value in self.gauges().items():
             name = name.removesuffix("_s") + "_seconds" if name.endswith("_s") else name
             gauge = GaugeMetricFamily(f"streamgp_{name}", _HELP.get(name, name.replace("_", " ")), labels=["role"])
@@ -169,27 +199,50 @@ _HELP = {
 }
 
 
+def _up(report: Mapping[str, Any]) -> GaugeMetricFamily:
+    up = GaugeMetricFamily("streamgp_healthy", "1 if the role does what it should", labels=["role", "status"])
+    up.add_metric([report["role"], report["status"]], float(report["healthy"]))
+    return up
+
+
+@final
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, family: int, address: Any, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = family
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """Without the look-up of the host's own name, which nobody needs here and which may take long."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]  # host and port as such
+
+
 @final
 class HealthServer:
     """Serves ``/metrics`` and ``/healthz`` (200, or 503 with the same body) until it is closed.
 
+    ``health`` is what is served; another may be put in its place at any time.
+
     Raises
     ------
     SettingsError
-        If the address is none, or in use.
+        If the address is none, cannot be resolved, or is in use.
     """
 
-    def __init__(self, health: Health, listen: str) -> None:
-        host, _, port = listen.rpartition(":")
-        if not host or not port.isdigit():
-            raise SettingsError(f"health.listen must be HOST:PORT, not {listen!r}")
+    def __init__(self, health: Condition, listen: str) -> None:
+        self.health = health
+        address = HealthSettings(listen=listen).address()
+        assert address is not None
         registry = CollectorRegistry()
-        registry.register(health)
+        registry.register(self)
+        served = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 if self.path.split("?")[0] == "/healthz":
-                    report = health.report()
+                    report = served.health.report()
                     self._answer(200 if report["healthy"] else 503, json.dumps(report).encode(), "application/json")
                 elif self.path.split("?")[0] == "/metrics":
                     self._answer(200, generate_latest(registry), _TYPE)
@@ -207,13 +260,18 @@ class HealthServer:
                 """A line a scrape would be a line without bound."""
 
         try:
-            self._server = ThreadingHTTPServer((host.strip("[]"), int(port)), Handler)
-        except (OSError, OverflowError) as error:
-            raise SettingsError(f"health.listen {listen}: {error}") from error
-        self._server.daemon_threads = True
-        self.address = f"{host}:{self._server.server_address[1]}"
+            family, *_, place = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
+            self._server = _Server(family, place, Handler)
+        except (OSError, UnicodeError) as error:  # the latter of a name that can be none
+            reason = getattr(error, "strerror", None) or error
+            raise SettingsError(f"health.listen: cannot listen on {listen}: {reason}") from error
+        self.address = f"{listen.rpartition(':')[0]}:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="health", daemon=True)
         self._thread.start()
+
+    def collect(self) -> Iterator[Metric]:
+        """For prometheus-client."""
+        return self.health.collect()
 
     def close(self) -> None:
         """Stop serving."""

@@ -84,7 +84,8 @@ class Kept:
         self.reader: Reader = log.reader(place.reads)
         self._reach = Reach(role, self.reader)
         self.gate = gate or OpenGate()
-        self._refusals = Refusals(place.role, place.topic("dead-letter"))
+        self._dead_letters = place.topic("dead-letter")
+        self._refusals = Refusals(place.role, self._dead_letters)
         self._log = log
         self._clock = clock
         self._settings = settings or KeepSettings()
@@ -199,11 +200,12 @@ class Kept:
     def _take(self, out: list[Outgoing], now_s: float, *, anything: bool) -> None:
         self._crc = crc_of(out, self._crc)
         self._refusals.tell(out)
-        if out:
-            self.answered_ms = self._clock.now_ms()
         at_once = [o for o in out if o.topic in self.place.at_once]
         self._commits.write_at_once(at_once, self.gate)
-        self._outputs += [o for o in out if o.topic not in self.place.at_once]
+        rest = [o for o in out if o.topic not in self.place.at_once]
+        self._outputs += rest
+        if any(o.topic != self._dead_letters for o in rest):  # neither a question, a promise nor a refusal
+            self.answered_ms = self._clock.now_ms()
         if (out or anything) and self._since_s is None:
             self._since_s = now_s
         if self._outputs and self._output_s is None:

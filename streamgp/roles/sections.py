@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from streamgp.errors import SettingsError
 from streamgp.fusion.asked import known_places
 from streamgp.fusion.network_settings import NetworkSettings
 from streamgp.models.features import FeatureSettings
 from streamgp.roles.places import Region, check_location
+
+_ADDRESS = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[\w.-]+)):(?P<port>[0-9]{1,5})")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,3 +185,20 @@ class HealthSettings(Section, frozen=True, kw_only=True):
     """Messages waiting from which on the status is ``behind``; it is healthy, and it says so."""
     log: Literal["text", "json"] = "text"
     """Form of the log lines."""
+
+    def address(self) -> tuple[str, int] | None:
+        """Host, without brackets, and port of ``listen``; a SettingsError if that has not their form.
+
+        Examples
+        --------
+        >>> HealthSettings(listen="[::1]:9464").address()
+        ('::1', 9464)
+        """
+        if self.listen is None:
+            return None
+        found = _ADDRESS.fullmatch(self.listen)
+        if found is None:
+            raise SettingsError(f"health.listen must be HOST:PORT, not {self.listen!r}")
+        if int(found["port"]) > 65_535:
+            raise SettingsError(f"health.listen {self.listen!r}: a port is at most 65535")
+        return found["host"] or found["ipv6"], int(found["port"])

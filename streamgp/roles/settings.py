@@ -220,6 +220,10 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         settings.network.checked_places()
     except (SettingsError, ValueError) as error:
         raise SettingsError(f"{source}: network: {error}") from error
+    try:
+        settings.health.address()
+    except SettingsError as error:
+        raise SettingsError(f"{source}: {error}") from error
     settings.features.made()
     training = settings.training.checked()
     if training.inputs != MODEL_ROWS and len(training.inputs) != len(training.low):

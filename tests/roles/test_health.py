@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+from consumers.options import with_state
+from consumers.processes import serve
 from streamgp.errors import SettingsError
 from streamgp.roles.cloud import CloudRole
-from streamgp.roles.health import Health, HealthServer
-from streamgp.roles.settings import HealthSettings
+from streamgp.roles.health import Health, HealthServer, Waiting
+from streamgp.roles.settings import HealthSettings, Settings
 from streamgp.roles.station import AgentRole
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Outgoing
@@ -190,12 +193,108 @@ def test_metrics_and_health_over_http(network: Network) -> None:
         network.clock.advance(60.0)
         code, body = get(f"http://{server.address}/healthz")
         assert (code, json.loads(body)["status"]) == (503, "stuck")
-        with pytest.raises(SettingsError, match=r"in use|already"):
+        with pytest.raises(SettingsError, match=r"^health\.listen: cannot listen on 127\.0\.0\.1:\d+: .*in use"):
             HealthServer(health_of(network, "cloud"), server.address)
     finally:
         server.close()
 
 
-def test_an_address_that_is_none_is_refused(network: Network) -> None:
-    with pytest.raises(SettingsError, match="HOST:PORT"):
-        HealthServer(health_of(network, "cloud"), "9464")
+def test_an_address_that_is_none_is_refused(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    for listen, said in (
+        ("9464", "HOST:PORT"),
+        (f"{'a' * 70}:9464", r"health\.listen: cannot listen on aaa"),  # no name of a host may be that long
+        ("192.0.2.1:9464", r"health\.listen: cannot listen on 192\.0\.2\.1:9464: "),  # not of this machine
+    ):
+        with pytest.raises(SettingsError, match=said):
+            HealthServer(health_of(network, "cloud"), listen)
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr("socket.getaddrinfo", unknown)
+    with pytest.raises(SettingsError, match=r"cannot listen on nobody\.invalid:9464: Name or service not known"):
+        HealthServer(health_of(network, "cloud"), "nobody.invalid:9464")
+
+
+def test_health_is_served_while_the_broker_is_waited_for(network: Network) -> None:
+    """Starting, as long as that may take; then what the role is."""
+    server = HealthServer(Waiting("cloud", LIMITS, network.clock), "localhost:0")
+    try:
+        told = {"role": "cloud", "status": "starting"}
+        code, body = get(f"http://{server.address}/healthz")
+        assert (code, json.loads(body)) == (200, {**told, "healthy": True})
+        network.clock.advance(301.0)
+        code, body = get(f"http://{server.address}/healthz")
+        assert (code, json.loads(body)) == (503, {**told, "healthy": False})
+        assert 'streamgp_healthy{role="cloud",status="starting"} 0.0' in get(f"http://{server.address}/metrics")[1]
+        network.step("cloud")
+        server.health = health_of(network, "cloud")
+        code, body = get(f"http://{server.address}/healthz")
+        assert (code, json.loads(body)["status"]) == (200, "ok")
+        assert 'streamgp_lag{role="cloud"} 0.0' in get(f"http://{server.address}/metrics")[1]
+    finally:
+        server.close()
+
+
+def test_health_is_served_over_ipv6(network: Network) -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    server = HealthServer(health_of(network, "cloud"), "[::1]:0")
+    try:
+        assert get(f"http://{server.address}/healthz")[0] == 200
+    finally:
+        server.close()
+
+
+def test_a_port_in_use_is_told_before_the_broker_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def preflight(*_: object, **__: object) -> None:
+        raise AssertionError("the broker was waited for")
+
+    monkeypatch.setattr("consumers.processes.preflight", preflight)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        settings = Settings(broker="127.0.0.1:1", health=HealthSettings(listen=listen))
+        with pytest.raises(SystemExit) as ended:
+            serve("cloud", CloudRole(settings), settings)
+    assert ended.value.code == 3
+    assert capsys.readouterr().err == f"error: health.listen: cannot listen on {listen}: Address already in use\n"
+
+
+def test_an_option_that_is_no_address_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        with_state(Settings(), None, None, "foo")
+    assert (ended.value.code, capsys.readouterr().err) == (3, "error: health.listen must be HOST:PORT, not 'foo'\n")
+
+
+def test_when_it_last_answered_is_not_known_before_it_has(tmp_path: Path) -> None:
+    """Neither hellos and promises nor questions nor refusals are answers."""
+    network = Network(tmp_path, settings_of())
+    writer = network.log.writer()
+    for _ in range(60):
+        network.step("agent.A")
+        network.step("cloud")
+        network.clock.advance(0.02)
+    writer.write([Outgoing(network.settings.topic("queries"), "q", b"no query")])
+    for _ in range(60):
+        network.step("agent.A")
+        network.step("cloud")
+        network.clock.advance(0.02)
+    assert len(network.read("progress")) >= 2
+    assert len(network.read("dead-letter")) == 2
+    for name in ("agent.A", "cloud"):
+        health = health_of(network, name)
+        assert health.report()["last_answered_s"] is None
+        assert "last_answered_s" not in health.gauges()
+        assert not [m for m in health.collect() if "last_answered" in m.name]
+    network.send(SENT)
+    network.run()
+    for name in ("agent.A", "cloud"):
+        health, now_s = health_of(network, name), network.clock.now_ms() / 1000
+        assert now_s - 60.0 < health.report()["last_answered_s"] <= now_s
+        assert [m.samples[0].value for m in health.collect() if m.name == "streamgp_last_answered_seconds"] == [
+            health.gauges()["last_answered_s"]
+        ]

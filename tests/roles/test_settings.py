@@ -51,6 +51,17 @@ def test_a_file_sets_and_options_override(tmp_path: Path) -> None:
         ("[network]\nplaces = {DUB = [inf, 1.0]}", "network: the place of 'DUB'"),
         ("[network]\nplaces = {DUB = [999.0, 1.0]}", "network: the place of 'DUB'"),
         ("[network]\ncandidates = 10000000000", "n_candidates at most"),
+        ("[health]\nlisten = 'foo'", "health.listen must be HOST:PORT, not 'foo'"),
+        ("[health]\nlisten = 'foo:'", "health.listen"),
+        ("[health]\nlisten = ':9464'", "health.listen"),
+        ("[health]\nlisten = '9464'", "health.listen"),
+        ("[health]\nlisten = 'localhost:http'", "health.listen"),
+        ("[health]\nlisten = 'localhost:-1'", "health.listen"),
+        ("[health]\nlisten = 'localhost:\u00b2'", "health.listen"),
+        ("[health]\nlisten = 'localhost:65536'", "health.listen.*at most 65535"),
+        ("[health]\nlisten = 'http://localhost:9464'", "health.listen"),
+        ("[health]\nlisten = '::1:9464'", "health.listen"),
+        ("[health]\nlisten = ' :9464'", "health.listen"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, named: str) -> None:
@@ -116,3 +127,13 @@ def test_a_place_that_cannot_be_is_a_wrong_setting(place: str, reason: str | Non
         return
     with pytest.raises(SettingsError, match=f"network: the place of 'A'.*{reason}"):
         parse_settings(text)
+
+
+def test_where_health_is_served() -> None:
+    for listen, address in (
+        ("0.0.0.0:9464", ("0.0.0.0", 9464)),
+        ("agent_1.local:0", ("agent_1.local", 0)),
+        ("[fe80::1%eth0]:80", ("fe80::1%eth0", 80)),
+    ):
+        assert parse_settings(f"health.listen = {listen!r}").health.address() == address
+    assert Settings().health.address() is None

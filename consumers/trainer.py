@@ -17,11 +17,14 @@ from consumers.options import keeping, settings_of, shared, with_state
 from consumers.processes import work
 from streamgp.roles.kinds import role_name, subscriptions
 from streamgp.roles.place import Place
+from streamgp.roles.refusals import Refusals
+from streamgp.roles.settings import Settings
 from streamgp.roles.trainer import TrainingServer
 from streamgp.roles.training_rows import newest_state
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.gate import Gate
 from streamgp.wire.log import Log, Subscription
+from streamgp.wire.records import GlobalState
 
 #: exit code of a training that never had enough clients
 GAVE_UP = 8
@@ -47,18 +50,23 @@ def command(
     """
     log_to_stderr()
     settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
-    training = settings.training
     place = Place(role_name("trainer", settings), settings.prefix, tuple(subscriptions("trainer", settings)))
 
-    server = TrainingServer(training, prefix=settings.prefix, clock=SystemClock())
+    server = TrainingServer(settings.training, prefix=settings.prefix, clock=SystemClock())
 
     def resume(log: Log, gate: Gate) -> None:
-        reader = log.reader([Subscription(settings.topic("globals"))])
-        server.resume(newest_state(reader, training.run, believe=lambda m: gate.check(m) is None))
+        server.resume(newest(log, gate, settings))
 
     work("trainer", server, settings, place=place, signed_as="cloud", fresh=fresh, first=resume)
     click.echo(f"{place.role}: {server.outcome or 'stopped'} at round {server.round}", err=True)
     sys.exit(GAVE_UP if server.outcome == "gave_up" else 0)
+
+
+def newest(log: Log, gate: Gate, settings: Settings) -> GlobalState | None:
+    """The newest record of the run that the gate lets in; what it does not is told as a role tells it."""
+    refusals = Refusals(role_name("trainer", settings), settings.topic("dead-letter"))
+    reader = log.reader([Subscription(settings.topic("globals"))])
+    return newest_state(reader, settings.training.run, believe=lambda m: refusals.passes(gate, m))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import final
 
-import click
 import msgspec
 
 from streamgp.errors import DecodeError, SettingsError
 from streamgp.models.features import DAY_MS
 from streamgp.roles.identity import ASKER, make_gate
+from streamgp.roles.refusals import Refusals
 from streamgp.roles.settings import RowSettings, Settings
 from streamgp.wire.clock import Deadline, SystemClock
 from streamgp.wire.codec import decode, encode
@@ -128,24 +128,26 @@ def ask(queries: Sequence[Query], log: Log, settings: Settings, wait_s: float | 
             writer.close()
         if reader is None or wait_s is None:
             return Answers()
-        return _collect({query.id for query in queries}, reader, wait_s, gate=gate, predictions=topics["predictions"])
+        return _collect({query.id for query in queries}, reader, wait_s, gate=gate, prefix=settings.prefix)
     finally:
         if reader is not None:
             reader.close()
 
 
-def _collect(ids: set[str], reader: Reader, wait_s: float, *, gate: Gate, predictions: str) -> Answers:
-    """The forecasts of these queries that come within the time, the first of each, and why agents abstained."""
+def _collect(ids: set[str], reader: Reader, wait_s: float, *, gate: Gate, prefix: str) -> Answers:
+    """The forecasts of these queries that come within the time, the first of each, and why agents abstained.
+
+    What is not signed as it should be, or cannot be read, is left out and told as roles tell it.
+    """
     found = Answers()
+    refusals = Refusals(ASKER, topic_name(prefix, "dead-letter"))
+    predictions = topic_name(prefix, "predictions")
     deadline = Deadline(SystemClock(), wait_s)
     ended = False
     while not ended:
         messages = reader.poll(min(1.0, deadline.left_s()))
         for message in messages:
-            if message.key not in ids:
-                continue
-            if gate.check(message) is not None:
-                click.echo("a record that its writer did not sign is left out", err=True)
+            if message.key not in ids or not refusals.passes(gate, message):
                 continue
             try:
                 if message.topic == predictions:
@@ -156,7 +158,7 @@ def _collect(ids: set[str], reader: Reader, wait_s: float, *, gate: Gate, predic
                     forecast = decode(message.value, Forecast)
                     found.forecasts.setdefault(forecast.query_id, forecast)
             except DecodeError as error:
-                click.echo(f"an unreadable record in {message.topic}: {error}", err=True)
+                refusals.unreadable(message, error)
         ended = not messages and deadline.passed()
         if len(found.forecasts) == len(ids):
             told = all(found.abstained.get(query_id) for query_id in found.unanswered)

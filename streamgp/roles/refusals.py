@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import final
 
+from streamgp.errors import DecodeError
 from streamgp.wire.deadletter import kind_of
-from streamgp.wire.log import Outgoing
+from streamgp.wire.gate import Gate
+from streamgp.wire.log import Message, Outgoing
 
 log = logging.getLogger("streamgp.refusals")
 
 #: kinds that are told apart; all others are one
 MOST_KINDS = 200
-_SIGNATURE = "original.signature"
+_SIGNATURE = "signature"
 
 
 @final
@@ -42,13 +44,28 @@ class Refusals:
         """Count those that are dead letters."""
         for record in records:
             if record.topic == self._topic:
-                self._count(record)
+                self._letter(record)
 
-    def _count(self, record: Outgoing) -> None:
+    def passes(self, gate: Gate, message: Message) -> bool:
+        """Whether a gate lets a record in; one that it does not is counted; no dead letter is written."""
+        letter = gate.check(message)
+        self.tell([] if letter is None else [letter])
+        return letter is None
+
+    def unreadable(self, message: Message, error: DecodeError) -> None:
+        """Count a record that cannot be read, where no dead letter is written of it."""
+        self._count(kind_of(error.reason), message.topic, _signer(dict(message.headers).get(_SIGNATURE, b"")))
+
+    def _letter(self, record: Outgoing) -> None:
         told = dict(record.headers)
         reason = kind_of(told.get("reason", b"").decode("utf-8", "replace"))
         topic = told.get("topic", b"").decode("utf-8", "replace")
-        kind = (reason, topic, _source(record, told, reason))
+        by_signature = reason.startswith("refused: ")
+        signer = _signer(told.get(f"original.{_SIGNATURE}", b""))
+        self._count(reason, topic, signer if by_signature else f"station {record.key[:80]!r}")
+
+    def _count(self, reason: str, topic: str, source: str) -> None:
+        kind = (reason, topic, source)
         if kind not in self.counts and len(self.counts) >= MOST_KINDS:
             kind = ("other", "other topics", "others")
         self.counts[kind] += 1
@@ -58,8 +75,5 @@ class Refusals:
             log.warning(f"{self._role}: refused from {kind[1]}, {kind[2]}: {kind[0]!r}, {count} so far")
 
 
-def _source(record: Outgoing, told: dict[str, bytes], reason: str) -> str:
-    if not reason.startswith("refused: "):
-        return f"station {record.key[:80]!r}"
-    signature = told.get(_SIGNATURE, b"")
+def _signer(signature: bytes) -> str:
     return f"key {signature[1:9].hex()}" if len(signature) >= 9 else "no key"

@@ -12,6 +12,7 @@ import numpy as np
 
 from streamgp.errors import DecodeError
 from streamgp.gp.gaussian import Array
+from streamgp.roles.refusals import Refusals
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.codec import decode
 from streamgp.wire.journal import read_all
@@ -91,14 +92,15 @@ def newest_state(
     Parameters
     ----------
     believe
-        Whether a record is of whom it says; others are passed over.
+        Whether a record is of whom it says; others are passed over. Who says no tells it
+        (:meth:`streamgp.roles.refusals.Refusals.passes`).
 
     Raises
     ------
     BrokerUnavailableError
         If the end was not reached: a training must not begin anew because its past was not read.
     """
-    found = None
+    found, refusals = None, Refusals(f"run {run}", "")
     try:
         messages = read_all(reader, SystemClock())
     finally:
@@ -108,7 +110,7 @@ def newest_state(
             try:
                 found = decode(message.value, GlobalState)
             except DecodeError as error:
-                log.warning("a record of run %s cannot be read and is passed over: %s", run, error)
+                refusals.unreadable(message, error)
     return found
 
 

@@ -65,7 +65,7 @@ def make(folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[st
         known = read_list(folder / LIST)
         wanted = _roles(stations, roles)
         there = [role for role in wanted if key_path(folder, role).exists()]
-        made = [_make(folder, role) for role in wanted if role not in there]
+        made = [_make(key_path(folder, role), role) for role in wanted if role not in there]
         write_list(folder / LIST, [*known, *made])
     except StreamGPError as error:
         fail(error)
@@ -100,7 +100,11 @@ def show(folder: Path, as_json: bool) -> None:
 def rotate(
     folder: Path, as_json: bool, stations: tuple[str, ...], roles: tuple[str, ...], overlap_hours: float
 ) -> None:
-    """Make new keys and let the old ones end; restart the roles with their new keys in the meantime."""
+    """Make new keys and let the old ones end. Roles that run take their new keys by themselves.
+
+    Within a second, once allowed.toml has the key beside them: bring that file to all machines first, and then each
+    private key to its own.
+    """
     end = datetime.now(timezone.utc) + timedelta(hours=overlap_hours)
     until = end.isoformat(timespec="seconds")
     try:
@@ -110,13 +114,16 @@ def rotate(
             raise SettingsError(f"nothing to rotate: no key of {', '.join(without)}; `streamgp keys make` makes one")
         ending = [e for e in known if e.role in wanted and not e.revoked and e.until_ms > end.timestamp() * 1000]
         ended = [replace(e, until=until) if e in ending else e for e in known]
-        made = []
-        for role in wanted:
-            path = key_path(folder, role)
-            if path.exists():
-                path.replace(path.with_suffix(".pem.old"))
-            made.append(_make(folder, role))
+        fresh = [key_path(folder, role).with_suffix(".pem.new") for role in wanted]
+        for path in fresh:
+            path.unlink(missing_ok=True)
+        made = [_make(path, role) for path, role in zip(fresh, wanted, strict=True)]
         write_list(folder / LIST, [*ended, *made])
+        for path in fresh:  # last, so that whoever sees a new key is allowed to sign with it
+            own = path.with_suffix("")
+            if own.exists():
+                own.replace(own.with_suffix(".pem.old"))
+            path.replace(own)
     except StreamGPError as error:
         fail(error)
     _show(made, as_json, "made")
@@ -140,9 +147,9 @@ def revoke(folder: Path, as_json: bool, which: tuple[str, ...]) -> None:
     _show([replace(e, revoked=True) for e in hit], as_json, "revoked")
 
 
-def _make(folder: Path, role: str) -> Allowed:
+def _make(path: Path, role: str) -> Allowed:
     pem, entry = make_key(role)
-    write_private(key_path(folder, role), pem)
+    write_private(path, pem)
     return entry
 
 

@@ -58,5 +58,13 @@ def make_gate(settings: Settings, role: str, clock: Clock) -> Gate:
     if not signs(settings):
         return OpenGate()
     folder = Path(settings.signing.keys)
-    key = read_private(key_path(folder, role))
-    return SigningGate(role, key, folder, prefix=settings.prefix, clock=clock, max_delay_s=settings.signing.max_delay_s)
+    own = key_path(folder, role)
+    return SigningGate(
+        role,
+        read_private(own),
+        folder,
+        prefix=settings.prefix,
+        clock=clock,
+        max_delay_s=settings.signing.max_delay_s,
+        own=own,
+    )

@@ -25,6 +25,8 @@ from streamgp.errors import SettingsError
 
 LIST = "allowed.toml"
 ID_BYTES = 8
+#: why what a key signed counts for nothing, where the list does not name it
+UNKNOWN = "unknown key"
 
 
 class Allowed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -110,7 +112,7 @@ class AllowList:
         """Why what this key signed at ``at_ms`` counts for nothing, in the word that is counted; None: it counts."""
         entry = self.find(identity)
         if entry is None:
-            return "unknown key"
+            return UNKNOWN
         if entry.revoked:
             return "revoked key"
         return "expired key" if at_ms > entry.until_ms else None

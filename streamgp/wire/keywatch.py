@@ -1,4 +1,4 @@
-"""The list of allowed keys while a role runs: read again as it changes, and whether the role's own key counts."""
+"""The keys while a role runs: the list, read again as it changes, and the role's own, and whether that counts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,86 @@ import logging
 from pathlib import Path
 from typing import final
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from streamgp.errors import SettingsError
 from streamgp.wire.clock import Clock
-from streamgp.wire.keys import AllowList, read_list
+from streamgp.wire.keys import AllowList, key_id, raw_public, read_list, read_private
 
 log = logging.getLogger("streamgp.keys")
 
-#: how often the file is looked at
+#: how often the files are looked at
 EVERY_S = 1.0
+
+
+@final
+class OwnKey:
+    """The private key of a role that runs: another one in its file takes its place once the list allows that.
+
+    Until then, and while the file is damaged, readable by others, of a key of another kind, or gone, the one before
+    signs on. What stands so for two looks, longer than a file takes to be replaced, is one warning.
+
+    Parameters
+    ----------
+    path
+        The file.
+    role, key
+        Whose key it is, and the one that signs until there is another.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from streamgp.wire.keys import make_key, write_private
+    >>> folder, (old, _), (new, entry) = Path(tempfile.mkdtemp()), make_key("cloud"), make_key("cloud")
+    >>> write_private(folder / "old.pem", old)
+    >>> write_private(folder / "cloud.pem", new)
+    >>> own = OwnKey(folder / "cloud.pem", "cloud", read_private(folder / "old.pem"))
+    >>> own.look(AllowList.of([]), 0.0)
+    >>> own.id == entry.id
+    False
+    >>> own.look(AllowList.of([entry]), 0.0)
+    >>> own.id == entry.id
+    True
+    """
+
+    def __init__(self, path: Path, role: str, key: Ed25519PrivateKey) -> None:
+        self.key = key
+        self.id = key_id(raw_public(key))
+        self._path = path
+        self._role = role
+        self._stamp: tuple[int, int, int] | None = None  # the key may have been read long ago
+        self._trouble: str | None = None
+        self._told = False
+
+    def look(self, allowed: AllowList, now_ms: float) -> None:
+        """Look at the file; ``key`` and ``id`` are those of the key that is to sign from now on."""
+        stamp = _stamp(self._path)
+        if stamp == self._stamp and self._trouble is None:
+            return
+        before, self._stamp = self._trouble, stamp
+        try:
+            key = read_private(self._path)
+            self._trouble = self._take(key, allowed, now_ms)
+        except SettingsError as error:
+            self._trouble = str(error)
+        if self._trouble is None or self._trouble != before:
+            self._told = False
+        elif not self._told:
+            self._told = True
+            log.warning("%s: private key not taken, the one before signs on: %s", self._role, self._trouble)
+
+    def _take(self, key: Ed25519PrivateKey, allowed: AllowList, now_ms: float) -> str | None:
+        identity = key_id(raw_public(key))
+        if identity == self.id:
+            if self._told:
+                log.info("%s: private key read again: %s", self._role, self._path)
+            return None
+        reason = _why_barred(allowed, self._role, identity, now_ms)
+        if reason is not None:
+            return f"{self._path}: others refuse key {identity.hex()} ({reason})"
+        self.key, self.id = key, identity
+        log.info("%s: signs with its new key %s from now on", self._role, identity.hex())
+        return None
 
 
 @final
@@ -29,6 +101,8 @@ class KeyWatch:
         The list.
     role, identity
         Who signs here, and the id of its key.
+    own
+        Where that key may change; looked at with the list, so that nothing is signed by a list that is not read yet.
 
     Raises
     ------
@@ -46,10 +120,11 @@ class KeyWatch:
     True
     """
 
-    def __init__(self, path: Path, role: str, identity: bytes, clock: Clock) -> None:
+    def __init__(self, path: Path, role: str, identity: bytes, clock: Clock, *, own: OwnKey | None = None) -> None:
         self._path = path
         self._role = role
         self._identity = identity
+        self._own = own
         self._clock = clock
         self._looked_s = clock.monotonic_s()
         self._stamp = _stamp(path)
@@ -65,16 +140,23 @@ class KeyWatch:
         if self.barred is not None:
             raise SettingsError(f"{path} does not allow the key of {role}: others would refuse all it says")
 
-    def look(self) -> str | None:
-        """Look at the file, if that was not a moment ago; why it could not be read, once for each change of it."""
+    def look(self, *, at_once: bool = False) -> str | None:
+        """Look at the files, if that was not a moment ago; why the list was not read, once for each change of it.
+
+        ``at_once``: also a moment later, if the list has changed. Who signs with a new key may be quicker to see it in
+        the list than who reads.
+        """
         now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s < EVERY_S:
+        if now_s - self._looked_s < EVERY_S and not (at_once and _stamp(self._path) != self._stamp):
             return None
         self._looked_s = now_s
         stamp, trouble = _stamp(self._path), None
         changed, self._stamp = stamp != self._stamp, stamp
         if changed or not self._readable:
             trouble = self._read()
+        if self._own is not None:
+            self._own.look(self.allowed, self._clock.now_ms())
+            self._identity = self._own.id
         self._judge()
         return trouble if changed else None
 
@@ -103,10 +185,14 @@ class KeyWatch:
             log.warning("%s: others refuse all it says (%s): %s", self._role, self.barred, self._path)
 
     def _why_barred(self) -> str | None:
-        reason = self.allowed.why_not(self._identity, self._clock.now_ms())
-        if reason is None and self.allowed.entries[self._identity].role != self._role:
-            return "foreign"
-        return reason
+        return _why_barred(self.allowed, self._role, self._identity, self._clock.now_ms())
+
+
+def _why_barred(allowed: AllowList, role: str, identity: bytes, now_ms: float) -> str | None:
+    reason = allowed.why_not(identity, now_ms)
+    if reason is None and allowed.entries[identity].role != role:
+        return "foreign"
+    return reason
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:

@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from streamgp.errors import CheckpointError
 from streamgp.wire.clock import Clock
 from streamgp.wire.deadletter import dead_letter
-from streamgp.wire.keys import LIST, AllowList, key_id, raw_public
-from streamgp.wire.keywatch import KeyWatch
+from streamgp.wire.keys import LIST, UNKNOWN, AllowList, key_id, raw_public
+from streamgp.wire.keywatch import KeyWatch, OwnKey
 from streamgp.wire.log import Message, Outgoing, Partition
 
 HEADER = "signature"
@@ -79,9 +79,13 @@ class Signer:
 
     def __init__(self, key: Ed25519PrivateKey, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self.sequence = 0
-        self._key = key
-        self._id = key_id(raw_public(key))
         self._clock_ns = clock_ns
+        self.use(key)
+
+    def use(self, key: Ed25519PrivateKey) -> None:
+        """Sign with this key from now on; the numbers, which are the role's and not the key's, go on."""
+        self.key = key
+        self._id = key_id(raw_public(key))
 
     def sign(self, record: Outgoing) -> Outgoing:
         """The record with its signature."""
@@ -93,7 +97,7 @@ class Signer:
             return []
         fields = [self._fields(record) for record in records]
         root, paths = _tree([_leaf(f, r.value) for f, r in zip(fields, records, strict=True)])
-        signature = self._key.sign(_TEXT + root)
+        signature = self.key.sign(_TEXT + root)
         signed = []
         for record, own, path in zip(records, fields, paths, strict=True):
             headers = tuple(h for h in record.headers if h[0] != HEADER)
@@ -251,7 +255,17 @@ def _speaks_for(role: str, speaker: tuple[str | None, str], value: bytes | None)
 class SigningGate:
     """Refuses what is not signed by whom it says, and signs what goes out (see :class:`streamgp.wire.gate.Gate`).
 
-    The list is read again when its file changes, so that keys are added and revoked without a restart.
+    The list is read again when its file changes, so that keys are added and revoked without a restart; so is the
+    role's own key, whose successor signs once the list allows it (:class:`streamgp.wire.keywatch.OwnKey`).
+
+    Parameters
+    ----------
+    role, key
+        Who signs here, and with what.
+    folder
+        Where the list is.
+    own
+        The file of the key; None: the role keeps that with which it began.
 
     Raises
     ------
@@ -260,12 +274,21 @@ class SigningGate:
     """
 
     def __init__(
-        self, role: str, key: Ed25519PrivateKey, folder: Path, *, prefix: str, clock: Clock, max_delay_s: float = 600.0
+        self,
+        role: str,
+        key: Ed25519PrivateKey,
+        folder: Path,
+        *,
+        prefix: str,
+        clock: Clock,
+        max_delay_s: float = 600.0,
+        own: Path | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._role = role
         self._prefix = prefix
-        self._watch = KeyWatch(folder / LIST, role, key_id(raw_public(key)), clock)
+        self._own = None if own is None else OwnKey(own, role, key)
+        self._watch = KeyWatch(folder / LIST, role, key_id(raw_public(key)), clock, own=self._own)
         self.signer = Signer(key, clock_ns=lambda: clock.now_ms() * 1_000_000)
         self.verifier = Verifier(self._watch.allowed, prefix=prefix, max_delay_s=max_delay_s)
 
@@ -281,15 +304,20 @@ class SigningGate:
     def sequence(self, number: int) -> None:
         self.signer.sequence = number
 
-    def look(self) -> None:
-        trouble = self._watch.look()
+    def look(self, *, at_once: bool = False) -> None:
+        trouble = self._watch.look(at_once=at_once)
         self.verifier.allowed = self._watch.allowed
+        if self._own is not None and self._own.key is not self.signer.key:
+            self.signer.use(self._own.key)
         if trouble is not None:
             self.counts[f"list not read: {trouble}"] += 1
 
     def check(self, message: Message) -> Outgoing | None:
         self.look()
         reason = self.verifier.why_not(message)
+        if reason == UNKNOWN:
+            self.look(at_once=True)
+            reason = self.verifier.why_not(message)
         if reason is None:
             return None
         self.counts[reason] += 1
@@ -301,6 +329,7 @@ class SigningGate:
         self.verifier.note(message)
 
     def signed(self, records: list[Outgoing]) -> list[Outgoing]:
+        self.look()  # a commit may be tried for hours, and a key ends meanwhile
         known = {f"{self._prefix}.{suffix}" for suffix in SPEAKERS}
         signed = iter(self.signer.sign_all([record for record in records if record.topic in known]))
         return [next(signed) if record.topic in known else record for record in records]

@@ -19,7 +19,7 @@ from streamgp.wire.clock import SystemClock
 from streamgp.wire.codec import encode
 from streamgp.wire.deadletter import read_dead_letter
 from streamgp.wire.gate import OpenGate
-from streamgp.wire.keys import read_private
+from streamgp.wire.keys import key_id, raw_public, read_private
 from streamgp.wire.log import Outgoing
 from streamgp.wire.records import Prediction, Progress
 from streamgp.wire.signing import Signer
@@ -128,6 +128,36 @@ def test_a_clock_that_was_set_back_makes_nobody_a_replay(fresh: bool, tmp_path: 
     assert [dict(m.headers)["reason"] for m in network.read("dead-letter")] == []
     assert not any("replayed" in kept.gate.counts for kept in network.kept.values())
     assert {network.roles[f"agent.{s}"].counts["learned"] for s in STATIONS} == {24}
+
+
+def test_keys_are_rotated_while_the_network_runs_and_nothing_is_lost(tmp_path: Path, signed: Settings) -> None:
+    """Two agents and the cloud take their new keys by themselves, and one of them is killed at that moment."""
+    calm = Network(tmp_path / "calm", signed)
+    calm.send(SENT)
+    calm.run()
+    keys = Path(signed.signing.keys)
+    before = {role: read_private(key_path(keys, role)) for role in ("agent.A", "agent.B", "cloud")}
+    network = Network(tmp_path / "rotated", signed)
+    network.send(SENT)
+
+    def rotate(round_: int) -> None:
+        if round_ == 8:
+            words = ["--station", "A", "--station", "B", "--role", "cloud", "--overlap-hours", "1", "--keys", str(keys)]
+            assert CliRunner().invoke(main, ["keys", "rotate", *words]).exit_code == 0
+        if round_ == 9:
+            network.kill("agent.B")
+        network.clock.advance(0.2)
+
+    network.run(rotate)
+    network.check(SENT)
+    assert [network.model(s) for s in STATIONS] == [calm.model(s) for s in STATIONS]
+    assert sum(kept.differs for kept in network.kept.values()) == 0
+    assert not any(kept.gate.counts for kept in network.kept.values())
+    told = [m for suffix in ("predictions", "forecasts") for m in network.read(suffix)]
+    signers = {dict(m.headers)["signature"][1:9] for m in told}
+    for role, old in before.items():
+        now = read_private(key_path(keys, role))
+        assert {key_id(raw_public(old)), key_id(raw_public(now))} < signers
 
 
 def test_a_role_whose_key_was_revoked_is_unhealthy_and_what_is_refused_is_told(

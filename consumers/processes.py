@@ -11,6 +11,7 @@ import click
 from consumers.logs import log_to_stderr
 from consumers.options import create_command, fail, needs_broker
 from streamgp.errors import StreamGPError
+from streamgp.roles.addresses import ReadsWhole
 from streamgp.roles.health import Health, HealthServer, Waiting
 from streamgp.roles.identity import make_gate, signs
 from streamgp.roles.kept import Kept, KeptRole, Place
@@ -103,9 +104,11 @@ def work(
             serving(place.role, settings, clock) as show,  # before the broker is waited for
         ):
             wanted = {*written_topics(kind, settings), *(s.topic for s in place.reads)}
-            preflight(log, wanted, command=create_command(settings), stop=told)
+            sizes = preflight(log, wanted, command=create_command(settings), stop=told)
             if told.is_set():  # while the broker was waited for
                 return
+            if isinstance(role, ReadsWhole):
+                role.sized(sizes)
             stop = Until(role, told) if isinstance(role, Ends) else told
             store = make_store(keep.state, place, log=log, clock=clock)
             kept = Kept(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from streamgp.errors import DecodeError
+from streamgp.roles.addresses import Addresses
 from streamgp.roles.agent import scalar
 from streamgp.roles.door import Door, Refused
 from streamgp.roles.outbox import Outbox
@@ -30,15 +31,19 @@ VERSION = 1
 class ScorerRole:
     """The scorer between a reader and a writer (see :class:`streamgp.roles.loop.Role`).
 
-    Inputs: ``observations``, ``queries``, ``forecasts`` and ``station-forecasts``; output: ``scores``. A score
-    does not depend on the order in which its parts arrive: each needs the question, the forecast and the truth,
-    whichever comes last.
+    Inputs: ``observations``, ``queries``, ``forecasts`` and ``station-forecasts``; outputs: ``scores`` and
+    ``dead-letter``. A score does not depend on the order in which its parts arrive: each needs the question, the
+    forecast and the truth, whichever comes last.
+
+    It alone reads the observations whole, so what is addressed to no agent is its to refuse
+    (:mod:`streamgp.roles.addresses`).
     """
 
     def __init__(self, settings: Settings) -> None:
         self.counts: Counter[str] = Counter()
         self._settings = settings
         self._door = Door(settings.door_settings())
+        self._addresses = Addresses(settings)
         self._stations: dict[str, StationTruth] = {}
         self._by_query: OrderedDict[str, Pending] = OrderedDict()
         self._early: OrderedDict[str, dict[str, Belief]] = OrderedDict()
@@ -81,15 +86,23 @@ class ScorerRole:
                 self._believe(s.query_id, "local", local)
 
     def _admit(self, observation: Observation, message: Message) -> None:
-        """What the station's agent refuses is no truth; the dead letter is the agent's to write."""
-        if message.key != observation.station:
-            self.counts["no truth: another's key"] += 1
+        """What the station's agent refuses is no truth; the dead letter of what it reads is the agent's to write."""
+        fault = self._addresses.fault(message, observation.station)
+        if fault is not None:
+            if self._has_agent(message.key) and self._addresses.reached(message):
+                self.counts["no truth: another's key"] += 1
+            else:
+                self._out.refuse(message, fault.text, fault.field)
             return
         verdict = self._door.check(observation, int(message.timestamp_ms))
         if isinstance(verdict, Refused):
             self.counts[f"no truth: {verdict.reason}"] += 1
         else:
             self._observe(verdict.observation, scalar(verdict.observation))
+
+    def _has_agent(self, station: str | None) -> bool:
+        """As far as it is known: named in the settings, or a station that has been heard of."""
+        return station in self._settings.stations or station in self._stations
 
     def _take_forecast(self, f: Forecast) -> None:
         if f.mean and f.variance and f.noise_variance:
@@ -188,6 +201,10 @@ class ScorerRole:
         return station
 
     # -- the Role protocol
+
+    def sized(self, sizes: Mapping[str, int]) -> None:
+        """Say how many partitions the topics have; see :class:`streamgp.roles.addresses.ReadsWhole`."""
+        self._addresses.sized(sizes)
 
     def drain(self, now_s: float) -> list[Outgoing]:
         return self._out.take()

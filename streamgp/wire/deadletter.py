@@ -55,7 +55,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     cut_from: int | None = None
 
     def again(self) -> Outgoing:
-        """The original record, to be written to its topic once more.
+        """The original record, to be written to its topic once more, where its key belongs.
 
         Raises
         ------
@@ -65,9 +65,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
         if self.cut_from is not None:
             raise ValueError(f"only {MAX_VALUE_BYTES} of its {self.cut_from} bytes were kept")
         headers = tuple(h for h in self.headers if h[0] != _REPLAY)
-        return Outgoing(
-            self.topic, self.key or "", self.value, (*headers, (_REPLAY, self.first.encode())), self.partition
-        )
+        return Outgoing(self.topic, self.key or "", self.value, (*headers, (_REPLAY, self.first.encode())))
 
     @property
     def first(self) -> str:

@@ -127,11 +127,11 @@ def preflight(
     command: str = "streamgp topics create",
     stop: threading.Event | None = None,
     patience_s: float = math.inf,
-) -> None:
-    """Return when the broker is there and has all these topics.
+) -> dict[str, int]:
+    """Return when the broker is there and has all these topics: they, and how many partitions each has.
 
-    A broker that is away is waited for, until ``stop`` is set or for ``patience_s``; a topic that is missing, for
-    3 s, for it may just be in the making.
+    A broker that is away is waited for, until ``stop`` is set (then nothing is known) or for ``patience_s``; a topic
+    that is missing, for 3 s, for it may just be in the making.
 
     Raises
     ------
@@ -155,8 +155,9 @@ def preflight(
             continue
         missing = [name for name in wanted if name not in there]
         if not missing:
-            return
+            return {name: there[name] for name in wanted}
         if tries >= 6:
             raise TopicMissingError(f"missing topics: {', '.join(missing)}; make them with `{command}`")
         tries += 1
         waiting.wait(GRACE_S / 6)
+    return {}

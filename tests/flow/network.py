@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from streamgp.roles.addresses import ReadsWhole
 from streamgp.roles.cloud import CloudRole
 from streamgp.roles.identity import make_gate
 from streamgp.roles.kept import Kept, KeptRole, Place
@@ -147,6 +148,8 @@ class Network:
         reads = tuple(subscriptions(kind, self.settings, station=station))  # type: ignore[arg-type]  # one of its kinds
         at_once = frozenset({self.settings.topic("queries"), self.settings.topic("progress")})
         self.roles[name] = role
+        if isinstance(role, ReadsWhole):
+            role.sized(self.log.topics())
 
         def store(write: Callable[[list[Outgoing]], None]) -> FolderStore | TopicStore:
             topic = self.settings.topic("snapshots")

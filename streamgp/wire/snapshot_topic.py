@@ -32,7 +32,9 @@ class TopicStore:
     """The last two snapshots of one role in a compacted topic; a large one is split into parts.
 
     A snapshot takes one of two slots in turn, so that the one before stays; its parts and the manifest that
-    names them are written in one transaction of the role, which a fenced process cannot commit.
+    names them are written in one transaction of the role, which a fenced process cannot commit. The manifest's key is
+    the role, a slash and the slot, a part's has its number behind that; a slash within the role's name is doubled, or
+    the first part of ``agent.S7`` would have the key of a manifest of ``agent.S7/0``.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ class TopicStore:
 
     def save(self, number: int, data: bytes) -> None:
         slot = min((0, 1), key=lambda s: self._slots.get(s, -1))
-        key = f"{self._role}/{slot}"
+        key = _manifest_key(self._role, slot)
         if self._place is None:
             self._place = place_of(self._log, self._topic, self._role)[1]
         cut = [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
@@ -88,26 +90,43 @@ class TopicStore:
             reader.close()
         found = []
         for slot in (0, 1):
-            value = newest.get(f"{self._role}/{slot}")
-            if value is not None:
-                manifest = self._manifest(value)
+            key = _manifest_key(self._role, slot)
+            manifest = _manifest(newest, key)
+            if newest.get(key) is None:
+                # as releases wrote it that did not double a slash: another role may have written there since
+                key = f"{self._role}/{slot}"
+                manifest = _manifest(newest, key) if "/" in self._role else None
                 if manifest is None:
-                    found.append((0, b""))
                     continue
-                self._slots[slot] = manifest.number
-                parts = [newest.get(f"{self._role}/{slot}/{i}") or b"" for i in range(manifest.parts)]
-                data = b"".join(parts)
-                whole = hashlib.sha256(data).hexdigest() == manifest.sha256
-                found.append((manifest.number, data if whole else b""))
+            if manifest is None:
+                log.warning("%s: a damaged manifest of %s", self._topic, self._role)
+                found.append((0, b""))
+                continue
+            self._slots[slot] = manifest.number
+            data = b"".join(newest.get(f"{key}/{i}") or b"" for i in range(manifest.parts))
+            whole = hashlib.sha256(data).hexdigest() == manifest.sha256
+            found.append((manifest.number, data if whole else b""))
         return sorted(found, reverse=True)
 
     def close(self) -> None:
         pass
 
-    def _manifest(self, value: bytes) -> _Manifest | None:
-        """None if it is damaged: the other slot may be good."""
-        try:
-            return msgspec.json.decode(value, type=_Manifest)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-            log.warning("%s: a damaged manifest of %s: %s", self._topic, self._role, error)
-            return None
+
+def _manifest(newest: dict[str | None, bytes | None], key: str) -> _Manifest | None:
+    """None if there is none or it is damaged: the other slot may be good."""
+    try:
+        manifest = msgspec.json.decode(newest.get(key) or b"", type=_Manifest)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return None
+    return manifest if 0 <= manifest.parts <= len(newest) else None
+
+
+def _manifest_key(role: str, slot: int) -> str:
+    """The key of a slot's manifest: no key of one role is one of another.
+
+    Examples
+    --------
+    >>> _manifest_key("agent.S7", 0), _manifest_key("agent.S7/0", 0)
+    ('agent.S7/0', 'agent.S7//0/0')
+    """
+    return f"{role.replace('/', '//')}/{slot}"

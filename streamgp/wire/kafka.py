@@ -13,7 +13,7 @@ from kafka import errors as kafka_errors
 from streamgp.errors import BrokerUnavailableError, FencedError, LogError, SettingsError
 from streamgp.wire.delivery import Receipt
 from streamgp.wire.kafka_client import NoOffsetError, OffsetGoneError, TruncatedError
-from streamgp.wire.kafka_mends import finish_rebalance, give_out_parked
+from streamgp.wire.kafka_mends import finish_rebalance, give_out_parked, read_strange_records
 from streamgp.wire.kafka_reach import diagnose, reachable
 from streamgp.wire.kafka_reader import ANSWER_S, KafkaReader, missing_topic
 from streamgp.wire.kafka_settings import KafkaSettings, Kind, kafka_settings
@@ -163,6 +163,7 @@ class _Consumer:
     def __init__(self, settings: KafkaSettings, group: str | None) -> None:
         self._settings = settings
         self._client = _build("consumer", settings, auto_offset_reset="none", group_id=group)
+        read_strange_records(self._client)
         metrics = self._client.metrics(raw=True) or {}
         self._connections = next((m for name, m in metrics.items() if name.name == "connection-count"), None)
 
@@ -376,6 +377,10 @@ def _ours(error: Exception, settings: KafkaSettings, *, final: str | None = None
         )
     if isinstance(error, _DENIED):
         return LogError(f"the broker denies access: {text}")
+    if isinstance(error, kafka_errors.UnsupportedCodecError):
+        return LogError(f"records are compressed in a way that is not known here: {error}")
+    if isinstance(error, kafka_errors.CorruptRecordError):
+        return BrokerUnavailableError(f"records at {settings.broker} cannot be read: {error}")
     if isinstance(error, kafka_errors.KafkaTimeoutError | kafka_errors.KafkaConnectionError):
         return BrokerUnavailableError(diagnose(settings))
     if final is None or isinstance(error, kafka_errors.RetriableError):

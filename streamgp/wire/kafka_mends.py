@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, final
 
-__all__ = ["finish_rebalance", "give_out_parked"]
+__all__ = ["finish_rebalance", "give_out_parked", "read_strange_records"]
 
 
 def give_out_parked(consumer: Any) -> None:
@@ -47,3 +48,68 @@ class _Attempt:
 
     def __await__(self) -> Any:
         return self._answer.__await__()
+
+
+def read_strange_records(consumer: Any) -> None:
+    """Let a consumer read records whose header names are no UTF-8, and let no batch hold it for ever.
+
+    The broker takes any bytes as a name; what is no text in them becomes U+FFFD. A batch that cannot be read (damaged,
+    or compressed in an unknown way) is an error of one poll and is fetched again for the next: it would be asked for
+    its records again and again within one poll, which never came back.
+    """
+    fetcher = consumer._fetcher
+    kind = fetcher.PartitionRecords
+
+    class PartitionRecords(kind):  # type: ignore[misc,valid-type]  # kafka-python has no types
+        def take(self, n: int | None = None) -> Any:
+            try:
+                return super().take(n)
+            except Exception:
+                self.drain()
+                raise
+
+        def _unpack_records(self, tp: Any, records: Any, *deserializers: Any) -> Any:
+            return super()._unpack_records(tp, _Batches(records), *deserializers)
+
+    fetcher.PartitionRecords = PartitionRecords
+
+
+@final
+class _Batches:
+    """The batches of records that were fetched, each lenient."""
+
+    def __init__(self, records: Any) -> None:
+        self._records = records
+
+    def next_batch(self) -> Any:
+        batch = self._records.next_batch()
+        if hasattr(batch, "_read_msg"):
+            batch.__class__ = _lenient(type(batch))
+        return batch
+
+
+@cache
+def _lenient(kind: Any) -> Any:
+    class Batch(kind):  # type: ignore[misc]  # kafka-python has no types
+        __slots__ = ()
+
+        def _read_msg(self) -> Any:
+            try:
+                return super()._read_msg()
+            except UnicodeDecodeError:
+                self._buffer = _Bytes(self._buffer)
+                return super()._read_msg()
+
+    return Batch
+
+
+@final
+class _Bytes(bytes):
+    """Bytes whose pieces are text in any case."""
+
+    def __getitem__(self, place: Any) -> Any:
+        piece = super().__getitem__(place)
+        return _Bytes(piece) if isinstance(place, slice) else piece
+
+    def decode(self, encoding: str = "utf-8", errors: str = "replace") -> str:
+        return super().decode(encoding, errors)

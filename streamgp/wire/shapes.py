@@ -1,8 +1,9 @@
-"""What the types of a record cannot tell: arrays of one record that belong together have one length."""
+"""What the types of a record cannot tell: arrays that belong together have one length, an id is its owner's."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +12,20 @@ from streamgp.wire.records import Forecast, GlobalState, Prediction, Query, Reco
 
 
 def check_shapes(record: Record) -> None:
-    """Raise a DecodeError that names the field whose length differs from the others'."""
+    """Raise a DecodeError that names the field whose length differs from the others', or that is another's."""
     check = _CHECKS.get(type(record))
     if check is not None:
         check(record)
 
 
+#: the id of a station's own question: its name, the time, the steps ahead
+_OWN = re.compile(r"(.+):-?\d+:\d+", re.DOTALL)
+
+
 def _query(query: Query) -> None:
+    own = _OWN.fullmatch(query.id)
+    if own is not None and own[1] != query.station:  # the first question of an id counts: nobody is to be forestalled
+        raise DecodeError(f"only station {own[1]!r} asks under such an id", "id")
     for index, row in enumerate(query.points):
         if len(row) != len(query.points[0]):
             raise DecodeError(f"{len(row)} columns, the first row has {len(query.points[0])}", f"points[{index}]")

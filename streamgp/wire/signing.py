@@ -23,8 +23,9 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from streamgp.errors import CheckpointError
+from streamgp.errors import CheckpointError, DecodeError
 from streamgp.wire.clock import Clock
+from streamgp.wire.codec import decode_topic
 from streamgp.wire.deadletter import dead_letter
 from streamgp.wire.keys import LIST, UNKNOWN, AllowList, key_id, raw_public
 from streamgp.wire.keywatch import KeyWatch, OwnKey
@@ -52,15 +53,12 @@ SPEAKERS: dict[str, tuple[str | None, str]] = {
 }
 
 
-class _Claim(msgspec.Struct):
-    """The fields of a record that name who speaks."""
-
-    station: str | None = None
-    agent: str | None = None
-    client: str | None = None
-
-
-_claims = msgspec.json.Decoder(_Claim)
+#: field -> reads it alone: what stands in other fields must not matter
+_claims = {
+    field: msgspec.json.Decoder(msgspec.defstruct("Claim", [(field, str | None, None)]))
+    for field, _ in SPEAKERS.values()
+    if field is not None
+}
 
 
 @final
@@ -178,8 +176,8 @@ class Verifier:
         """The reason why it is refused; None: it is believed, and noted."""
         if not message.topic.startswith(f"{self._prefix}."):
             return None
-        speaker = SPEAKERS.get(message.topic[len(self._prefix) + 1 :])
-        if speaker is None:
+        suffix = message.topic[len(self._prefix) + 1 :]
+        if suffix not in SPEAKERS:
             return None
         header = next((value for name, value in message.headers if name == HEADER), None)
         if header is None:
@@ -197,7 +195,7 @@ class Verifier:
             return "bad signature"
         if address != _address(message.topic, message.key):
             return "re-addressed"
-        if not _speaks_for(entry.role, speaker, message.value):
+        if not _speaks_for(entry.role, suffix, message.value):
             return "foreign"
         if abs(message.timestamp_ms - signed_ms) > self._max_delay_ms:
             return "stale"
@@ -238,17 +236,25 @@ class Verifier:
         self._last = {(role, (topic, index)): number for role, topic, index, number in rows}
 
 
-def _speaks_for(role: str, speaker: tuple[str | None, str], value: bytes | None) -> bool:
-    field, kind = speaker
+def _speaks_for(role: str, suffix: str, value: bytes | None) -> bool:
+    field, kind = SPEAKERS[suffix]
     if field is None:
         return role == kind
     try:
-        name = getattr(_claims.decode(value or b""), field)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
-        return True  # no record at all: whoever decodes it says so
+        name = getattr(_claims[field].decode(value or b""), field)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return not _is_record(suffix, value)  # of what is none, whoever decodes it says so
     if name is None:  # a question from outside may come from any allowed key
         return True
     return bool(role == f"{kind}.{name}")
+
+
+def _is_record(suffix: str, value: bytes | None) -> bool:
+    try:
+        decode_topic(value, suffix)
+    except DecodeError:
+        return False
+    return True
 
 
 @final

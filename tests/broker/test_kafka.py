@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.record import default_records
 
 from streamgp.errors import LogError, SettingsError
 from streamgp.wire import kafka_reader
@@ -223,6 +224,54 @@ def test_the_whole_plan_can_be_made(log: KafkaLog, broker: str, prefix: str) -> 
     sizes = log.topics()
     assert all(sizes[spec.name] == spec.partitions for spec in plan)
     assert log.create_topics(plan) == []
+
+
+class NotText(str):
+    """A header's name as other clients may write it."""
+
+    def encode(self, *_: str) -> bytes:
+        return b"h\xff"
+
+
+def test_headers_that_are_no_text_stop_nobody(log: KafkaLog, broker: str, topic: str) -> None:
+    """R09: the broker takes any bytes for the name of a header; what follows is read, and so is that record."""
+    producer = KafkaProducer(bootstrap_servers=broker)
+    for value in (b"before", b"bad", b"between", b"worse", b"after"):
+        headers = [(NotText("h"), b"1")] if value in (b"bad", b"worse") else []
+        producer.send(topic, value, headers=[*headers, ("good", b"2")], partition=0)
+    producer.close()
+    found = read(log.reader([Subscription(topic)]), 5)
+    assert [m.value for m in found] == [b"before", b"bad", b"between", b"worse", b"after"]
+    assert [name for name, _ in found[1].headers] == ["h\ufffd", "good"]
+    assert [m.offset for m in found] == list(range(5))
+
+
+def test_a_batch_that_cannot_be_read_ends_the_poll_and_is_read_later(
+    log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R04: nothing is skipped, and nothing waits for ever; when the broker has mended it, it goes on there."""
+    reader = log.reader([Subscription(topic)])
+    reader.poll(1.0)
+    put(log, rows(topic, 9))
+    with monkeypatch.context() as damaged:
+        damaged.setattr(default_records.DefaultRecordBatch, "validate_crc", lambda _: False)
+        until(lambda: reader.stats.errors > 1, reader)
+    assert len(read(reader, 9)) == 9
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_records_are_read_however_they_are_compressed(make: Make, log: KafkaLog, topic: str, codec: str) -> None:
+    put(make(producer={"compression_type": codec}), rows(topic, 300))
+    assert len(read(log.reader([Subscription(topic)]), 300)) == 300
+
+
+def test_an_unknown_compression_is_an_error_that_says_so(
+    make: Make, log: KafkaLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(make(producer={"compression_type": "zstd"}), rows(topic, 300))
+    monkeypatch.setattr(default_records.codecs, "has_zstd", lambda: False)
+    with pytest.raises(LogError, match=r"compressed in a way that is not known here: .*zstd"):
+        read(log.reader([Subscription(topic)]), 300)
 
 
 # -- growth

@@ -47,7 +47,7 @@ def rows_of(size: int) -> st.SearchStrategy[tuple[float, ...]]:
 def queries(draw: st.DrawFn) -> Query:
     width, count = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     return Query(
-        id=draw(NAMES),
+        id=draw(NAMES.filter(lambda name: ":" not in name)),
         station=draw(st.none() | NAMES),
         time_ms=draw(TIMES),
         target_ms=draw(TIMES),
@@ -353,6 +353,20 @@ def test_arrays_that_do_not_fit_each_other_are_named(record: Record, field: str)
     with pytest.raises(DecodeError) as caught:
         decode(encode(record), type(record))
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(("name", "station", "good"), [
+    ("A:-5:1", "A", True), ("a:b:5:12", "a:b", True), ("A:5:1", "B", False), ("A:5:1", None, False),
+    ("A:x:1", None, True), ("ask-1", None, True), ("ask-1", "A", True),
+])  # fmt: skip
+def test_under_the_id_of_a_stations_question_only_that_station_asks(name: str, station: str | None, good: bool) -> None:
+    """C41: the first question of an id is the one that counts, so nobody may ask before its owner does."""
+    data = encode(Query(id=name, station=station, time_ms=0, target_ms=1, points=((0.0,),)))
+    if good:
+        assert decode(data, Query).id == name
+    else:
+        with pytest.raises(DecodeError, match="id: only station 'A' asks"):
+            decode(data, Query)
 
 
 def test_a_forecast_is_whole_or_has_no_quorum() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from streamgp.cli import main
-from streamgp.errors import SettingsError
+from streamgp.errors import DecodeError, SettingsError
 from streamgp.wire.clock import ManualClock
-from streamgp.wire.codec import encode
+from streamgp.wire.codec import decode_topic, encode
 from streamgp.wire.deadletter import read_dead_letter
 from streamgp.wire.keys import (
     LIST,
@@ -27,8 +27,8 @@ from streamgp.wire.keys import (
     write_private,
 )
 from streamgp.wire.log import Message, Outgoing
-from streamgp.wire.records import Forecast, Prediction, Progress, Query, Record
-from streamgp.wire.signing import Signer, SigningGate, Verifier
+from streamgp.wire.records import Forecast, Prediction, Progress, Query, Record, StationForecast, Update
+from streamgp.wire.signing import SPEAKERS, Signer, SigningGate, Verifier
 
 NOW_MS = 1_790_000_000_000
 ROLES = ("agent.A", "agent.B", "cloud", "asker")
@@ -181,6 +181,46 @@ def test_a_second_rotation_may_end_the_old_keys_sooner_and_not_later(tmp_path: P
     sooner = rotated("1")
     assert sooner[0] == sooner[1] < first[0]
     assert rotated("48")[:2] == sooner[:2]
+
+
+FORECAST = StationForecast(
+    query_id="q",
+    station="A",
+    time_ms=0,
+    target_ms=1,
+    mean=(1.0,),
+    variance=(1.0,),
+    noise_variance=(1.0,),
+    kept=(1,),
+    trimmed=(),
+    missing=(),
+    status="ok",
+    source=("cloud",),
+)
+
+
+@pytest.mark.parametrize("suffix", ["queries", "progress", "predictions", "station-forecasts", "updates"])
+@pytest.mark.parametrize("more", ['"client":5', '"agent":5', '"station":5', '"other":' + "[" * 5000 + "]" * 5000])
+def test_what_else_a_record_holds_does_not_hide_who_speaks(keys: Keys, suffix: str, more: str) -> None:
+    """C41: A's name under B's key, with fields that the record does not have or that are of another type."""
+    field = SPEAKERS[suffix][0]
+    known = {
+        "queries": Query(id="q", station="A", time_ms=0, target_ms=1, points=((0.0,),)),
+        "progress": Progress(station="A", time_ms=1),
+        "predictions": prediction("A"),
+        "station-forecasts": FORECAST,
+        "updates": Update(run="r", round=1, client="A", time_ms=0, arrays={}, shapes={}),
+    }[suffix]
+    value = encode(known)[:-1] + b"," + more.encode() + b"}"
+    signed = keys.signers["agent.B"].sign(Outgoing(f"p.{suffix}", "q", value))
+    why = keys.why(Message(signed.topic, 0, 0, signed.key, value, NOW_MS, signed.headers))
+    try:
+        decode_topic(value, suffix)
+    except DecodeError:  # the field itself, or too deep: whoever decodes it refuses it
+        assert more.startswith((f'"{field}"', '"other"'))
+        assert why is None
+    else:
+        assert why == "foreign"
 
 
 @given(data=st.data())

@@ -83,24 +83,22 @@ class _Batches:
 
     def next_batch(self) -> Any:
         batch = self._records.next_batch()
-        if hasattr(batch, "_read_msg"):
-            batch.__class__ = _lenient(type(batch))
+        kind: Any = type(batch)
+        if hasattr(kind, "_read_msg"):
+            batch.__class__ = _lenient(kind)
         return batch
 
 
 @cache
 def _lenient(kind: Any) -> Any:
-    class Batch(kind):  # type: ignore[misc]  # kafka-python has no types
-        __slots__ = ()
+    def read(batch: Any) -> Any:
+        try:
+            return kind._read_msg(batch)
+        except UnicodeDecodeError:
+            batch._buffer = _Bytes(batch._buffer)
+            return kind._read_msg(batch)
 
-        def _read_msg(self) -> Any:
-            try:
-                return super()._read_msg()
-            except UnicodeDecodeError:
-                self._buffer = _Bytes(self._buffer)
-                return super()._read_msg()
-
-    return Batch
+    return type("Batch", (kind,), {"__slots__": (), "_read_msg": read})
 
 
 @final

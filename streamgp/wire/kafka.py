@@ -13,7 +13,7 @@ from kafka import errors as kafka_errors
 from streamgp.errors import BrokerUnavailableError, FencedError, LogError, SettingsError
 from streamgp.wire.delivery import Receipt
 from streamgp.wire.kafka_client import NoOffsetError, OffsetGoneError, TruncatedError
-from streamgp.wire.kafka_mends import finish_rebalance, give_out_parked, read_strange_records
+from streamgp.wire.kafka_mends import finish_rebalance, give_out_parked, learn_of, read_strange_records
 from streamgp.wire.kafka_reach import diagnose, reachable
 from streamgp.wire.kafka_reader import ANSWER_S, KafkaReader, missing_topic
 from streamgp.wire.kafka_settings import KafkaSettings, Kind, kafka_settings
@@ -192,6 +192,11 @@ class _Consumer:
     def assigned(self) -> list[Partition]:
         return [(tp.topic, tp.partition) for tp in self._client.assignment() or ()]
 
+    def expect(self, topics: set[str]) -> None:
+        for topic in sorted(topics):
+            with suppress(TypeError, ValueError):  # the name of no topic: its size tells
+                self._client._cluster.add_topic(topic)
+
     def size(self, topic: str) -> int:
         """Asks for this topic alone; kafka-python's own way fetches the metadata of every topic there is."""
         cluster = self._client._cluster
@@ -255,6 +260,11 @@ class _Producer:
             except BaseException:
                 self.close()
                 raise
+
+    def expect(self, topics: set[str]) -> None:
+        new = topics - self._topics
+        if len(new) > 1:
+            learn_of(self._client, new)
 
     def send(self, record: Outgoing) -> Receipt:
         if record.topic not in self._topics:

@@ -49,6 +49,9 @@ class ConsumerClient(Protocol):
     def assigned(self) -> list[Partition]:
         """What is read now."""
 
+    def expect(self, topics: set[str]) -> None:
+        """These are to be read: learn of all of them at once, and not of one after another."""
+
     def size(self, topic: str) -> int:
         """How many partitions a topic has, 0 if there is no such topic."""
 
@@ -77,6 +80,9 @@ class ConsumerClient(Protocol):
 
 class ProducerClient(Protocol):
     """A producer. Any method may raise BrokerUnavailableError, FencedError, or another LogError."""
+
+    def expect(self, topics: set[str]) -> None:
+        """Records to these follow: learn of all of them at once, and not of one after another."""
 
     def send(self, record: Outgoing) -> Receipt:
         """Hand a record over; a LogError if it can never be sent."""

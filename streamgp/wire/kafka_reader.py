@@ -150,6 +150,7 @@ class KafkaReader:
         """Runs in the connector's thread: a client with its partitions."""
         client = self._make()
         try:
+            client.expect({s.topic for s in self._subscriptions})
             self._sizes = {s.topic: self._size(client, s.topic) for s in self._subscriptions}
             if self._balanced:
                 client.subscribe(list(self._sizes))

@@ -48,6 +48,7 @@ _DEFAULTS: dict[Kind, dict[str, Any]] = {
         "allow_auto_create_topics": False,
         "max_block_ms": 3_000,
         "transaction_timeout_ms": 10_000,
+        "retry_backoff_ms": 20,  # it waits so long within the first transaction and while a writer is made
         "reconnect_backoff_max_ms": 2_000,
         "metadata_max_age_ms": 60_000,
         "bootstrap_timeout_ms": 15_000,

@@ -164,6 +164,7 @@ class KafkaWriter:
             if client is not None:
                 self.stats.connected = True
                 with suppress(BrokerUnavailableError):  # the records wait on
+                    client.expect({one.record.topic for one in waiting})
                     while waiting:
                         self._send(client, waiting[0].record)
             self._delivery.expire("no broker answered in time")

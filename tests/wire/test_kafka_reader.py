@@ -27,6 +27,7 @@ class FakeConsumer:
         self.first, self.end = first, end
         self.sought: list[tuple[Partition, int]] = []
         self.partitions: list[Partition] = []
+        self.expected: set[str] = set()
         self.connected = True
         self.closed = 0
 
@@ -50,6 +51,9 @@ class FakeConsumer:
 
     def assigned(self) -> list[Partition]:
         return list(self.partitions)
+
+    def expect(self, topics: set[str]) -> None:
+        self.expected = set(topics)
 
     def size(self, topic: str) -> int:
         return 2
@@ -225,6 +229,10 @@ class FakeProducer:
         self.sent: list[Outgoing] = []
         self.did: list[str] = []
         self.fenced = False
+        self.expected: set[str] = set()
+
+    def expect(self, topics: set[str]) -> None:
+        self.expected |= topics
 
     def send(self, record: Outgoing) -> Receipt:
         receipt = self.fate(record)
@@ -254,6 +262,23 @@ def writer_of(client: FakeProducer, *, transactional_id: str | None = None) -> K
 
 def records(*values: bytes) -> list[Outgoing]:
     return [Outgoing("t", "A", value) for value in values]
+
+
+def test_a_client_is_told_of_all_topics_before_it_is_asked_for_the_first() -> None:
+    """One request for all of them: a start waited a tenth of a second for each."""
+    producer = FakeProducer(lambda _: Receipt())
+    writer = writer_of(producer)
+    writer.write([Outgoing(topic, "A", b"1") for topic in ("t", "u", "t")])
+    writer.flush(1.0)
+    assert producer.expected == {"t", "u"}
+    writer.close()
+    consumer = FakeConsumer({})
+    reader = KafkaReader(
+        lambda: consumer, [Subscription("t"), Subscription("u")], group=None, balanced=False, start="earliest"
+    )
+    reader.poll(1.0)
+    assert consumer.expected == {"t", "u"}
+    reader.close()
 
 
 def test_every_receipt_is_looked_at() -> None:

@@ -53,9 +53,9 @@ class Waiting:
 class Health:
     """Judges a role by what it does, not by whether it lives.
 
-    ``starting``, ``ok`` and ``behind`` are healthy; ``stuck`` (its loop does not turn), ``disconnected``,
-    ``barred`` (others refuse all that it signs) and ``stalled`` (there is work, or nobody can tell whether there is,
-    and none is done) are not.
+    ``starting``, ``ok`` and ``behind`` are healthy; ``stuck`` (its loop does not turn), ``disconnected`` (no broker
+    answers, whether or not the loop turns), ``barred`` (others refuse all that it signs) and ``stalled`` (there is
+    work, or nobody can tell whether there is, and none is done) are not.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ class Health:
         self._look(now_s)
         if kept.started_s is None:
             return "starting", now_s - self._born_s < limits.starting_s
-        if now_s - kept.stepped_s >= limits.stuck_s:
-            return "stuck", False
         if now_s - self._connected_s >= limits.stuck_s:
             return "disconnected", False
+        if now_s - kept.stepped_s >= limits.stuck_s:  # a commit waits for the broker
+            return "stuck" if kept.reader.stats.connected else "disconnected", False
         if kept.gate.barred is not None:
             return "barred", False
         lag = self.lag()
@@ -124,8 +124,11 @@ class Health:
         seen = (kept.reader.stats.messages, kept.number, int(self._vitals().get("held", 0)))
         if seen != self._seen or self.lag() == 0:
             self._seen, self._moved_s = seen, now_s
-        if kept.reader.stats.connected:
+        stats = kept.reader.stats
+        if stats.connected:
             self._connected_s = now_s
+        elif stats.silent_s is not None:
+            self._connected_s = now_s - stats.silent_s
 
     def report(self) -> dict[str, Any]:
         """The verdict and the numbers behind it, as /healthz tells them."""

@@ -13,7 +13,13 @@ from kafka import errors as kafka_errors
 from streamgp.errors import BrokerUnavailableError, FencedError, LogError, SettingsError
 from streamgp.wire.delivery import Receipt
 from streamgp.wire.kafka_client import NoOffsetError, OffsetGoneError, TruncatedError
-from streamgp.wire.kafka_mends import finish_rebalance, give_out_parked, learn_of, read_strange_records
+from streamgp.wire.kafka_mends import (
+    finish_rebalance,
+    give_out_parked,
+    learn_of,
+    read_strange_records,
+    unanswered_s,
+)
 from streamgp.wire.kafka_reach import diagnose, reachable
 from streamgp.wire.kafka_reader import ANSWER_S, KafkaReader, missing_topic
 from streamgp.wire.kafka_settings import KafkaSettings, Kind, kafka_settings
@@ -164,8 +170,6 @@ class _Consumer:
         self._settings = settings
         self._client = _build("consumer", settings, auto_offset_reset="none", group_id=group)
         read_strange_records(self._client)
-        metrics = self._client.metrics(raw=True) or {}
-        self._connections = next((m for name, m in metrics.items() if name.name == "connection-count"), None)
 
     def poll(self, timeout_s: float, max_records: int) -> dict[Partition, list[Message]]:
         give_out_parked(self._client)
@@ -237,8 +241,8 @@ class _Consumer:
         return None if position is None or end is None else (position, end)
 
     @property
-    def connected(self) -> bool:
-        return self._connections is None or self._connections.value() > 0
+    def unanswered_s(self) -> float | None:
+        return unanswered_s(self._client)
 
     def close(self) -> None:
         with suppress(kafka_errors.KafkaError, RuntimeError):

@@ -71,8 +71,11 @@ class ConsumerClient(Protocol):
         """Next offset, and the end when it was last seen; None while one is not known."""
 
     @property
-    def connected(self) -> bool:
-        """Whether a connection is open."""
+    def unanswered_s(self) -> float | None:
+        """How long a request has waited for more than its time; 0 if none does, None without a connection.
+
+        May be asked from any thread.
+        """
 
     def close(self) -> None:
         """Leave the group and let go, within 3 s."""

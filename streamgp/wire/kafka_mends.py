@@ -1,12 +1,13 @@
-"""Where kafka-python 3.0.12 stands still, and how it is helped on; looks into its private parts."""
+"""Where kafka-python 3.0.12 stands still or does not tell, and how it is helped on; looks into its private parts."""
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from functools import cache
 from typing import Any, final
 
-__all__ = ["finish_rebalance", "give_out_parked", "learn_of", "read_strange_records"]
+__all__ = ["finish_rebalance", "give_out_parked", "learn_of", "read_strange_records", "unanswered_s"]
 
 
 def give_out_parked(consumer: Any) -> None:
@@ -34,6 +35,29 @@ def finish_rebalance(consumer: Any) -> None:
         coordinator.request_rejoin()
         if coordinator._join_task is not None and not isinstance(coordinator._join_task, _Attempt):
             coordinator._join_task = _Attempt(coordinator._join_task)
+
+
+def unanswered_s(consumer: Any) -> float | None:
+    """How long the brokers have left a request without a byte of an answer; 0 if none waits, None without a connection.
+
+    kafka-python calls a connection open until a request has waited for ``request_timeout_ms``, which is 30 s. A fetch
+    is answered within ``fetch_max_wait_ms`` whether or not there is anything; that time is the broker's. While a group
+    is joined the broker may keep silent for as long as its members take.
+
+    May be called from any thread: the consumer's own reads answers whether or not somebody polls.
+    """
+    now_s, ages = time.monotonic(), []
+    for connection in list(consumer._manager._conns.values()):
+        transport = connection.transport
+        if not connection.connected or transport is None:
+            continue
+        age_s = 0.0
+        with suppress(IndexError):  # answered a moment ago
+            age_s = now_s - max(connection.in_flight_requests[0][2], transport.last_read)
+        ages.append(age_s - consumer.config["fetch_max_wait_ms"] / 1000)
+    if not ages:
+        return None
+    return 0.0 if consumer._coordinator.rejoining else max(0.0, *ages)
 
 
 @final

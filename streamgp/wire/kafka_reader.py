@@ -23,6 +23,7 @@ GROWTH_S = 10.0  # how often the number of partitions is compared
 MISSING_S = 3.0  # how long a topic may be missing, for it may just have been made
 ANSWER_S = 10.0  # patience with one question to the broker
 CLOSE_S = 4.0  # patience with a poll of another thread that does not end, when closing
+SILENT_S = 5.0  # unanswered for so long is no connection, though it stands
 CONNECT_S = 20.0  # patience with the first connection, where the caller gave no time of his own
 
 
@@ -66,7 +67,7 @@ class KafkaReader:
         balanced: bool,
         start: Start,
     ) -> None:
-        self.stats = ReaderStats()
+        self._stats = ReaderStats()
         self._make = make
         self._subscriptions = tuple(subscriptions)
         self._group = group
@@ -82,7 +83,7 @@ class KafkaReader:
         self._lock = threading.Lock()
         self._poller: int | None = None
         self._closing = threading.Event()
-        self._looked_s = self._grown_s = self._clock.monotonic_s()
+        self._answered_s = self._looked_s = self._grown_s = self._clock.monotonic_s()
         self._troubles = 0
 
     @property
@@ -92,10 +93,21 @@ class KafkaReader:
 
     # -- the Reader protocol
 
+    @property
+    def stats(self) -> ReaderStats:
+        """As of now, for whoever asks: also while the thread that polls is at something else."""
+        stats, client, now_s = self._stats, self._client, self._clock.monotonic_s()
+        unanswered_s = None if client is None else client.unanswered_s
+        if unanswered_s is not None:
+            self._answered_s = max(self._answered_s, now_s - unanswered_s)
+        stats.connected = unanswered_s is not None and unanswered_s < SILENT_S
+        stats.silent_s = now_s - self._answered_s
+        return stats
+
     def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         with self._polling():
             deadline = Deadline(self._clock, timeout_s)
-            self.stats.exhausted = False
+            self._stats.exhausted = False
             client = self._ready(deadline.left_s())
             if client is None:
                 return []
@@ -118,13 +130,13 @@ class KafkaReader:
         if self._group is None or not offsets:
             return
         try:
-            if self._client is None or not self._client.connected:
+            if self._client is None or not self.stats.connected:
                 raise BrokerUnavailableError("not connected")
             if self._balanced and not set(offsets) <= set(self._client.assigned()):
                 raise LogError("a partition belongs to another member now")
             self._client.commit(offsets, ANSWER_S)
         except LogError as error:
-            self.stats.refused_commits += 1
+            self._stats.refused_commits += 1
             self._tell("offsets of %s were not committed: %s", self._group, error)
 
     def ends(self) -> dict[Partition, int]:
@@ -177,7 +189,6 @@ class KafkaReader:
         client = self._connector.get(timeout_s)
         if client is not None and self._client is None:
             self._client = client
-            self.stats.connected = True
             self._go_to_sought(client)
         return client
 
@@ -196,7 +207,7 @@ class KafkaReader:
 
     def _go(self, client: ConsumerClient, place: Partition, offset: int) -> None:
         client.seek(place, offset)
-        self.stats.positions[place] = offset
+        self._stats.positions[place] = offset
 
     # -- reading
 
@@ -225,14 +236,14 @@ class KafkaReader:
                 self._truncated(client, error.places)
         except BrokerUnavailableError as error:
             if not self._closing.is_set():
-                self.stats.errors += 1
+                self._stats.errors += 1
                 self._tell("trying again: %s", error)
                 self._closing.wait(timeout_s)  # the client may fail at once, again and again
         return []
 
     def _take(self, batches: dict[Partition, list[Message]]) -> list[Message]:
         messages: list[Message] = []
-        positions = self.stats.positions
+        positions = self._stats.positions
         for place, batch in batches.items():
             if self._balanced and batch[0].offset < positions.get(place, 0):
                 # expelled and back again, without a commit between: these were delivered before
@@ -245,7 +256,7 @@ class KafkaReader:
     def _begin(self, client: ConsumerClient, partitions: list[Partition]) -> None:
         """Partitions of which the group has committed nothing."""
         for place, offset in client.bounds(partitions, self._start, ANSWER_S).items():
-            delivered = self.stats.positions.get(place, 0) if self._balanced else 0
+            delivered = self._stats.positions.get(place, 0) if self._balanced else 0
             self._go(client, place, max(offset, delivered))
 
     def _out_of_range(self, client: ConsumerClient, places: dict[Partition, int]) -> None:
@@ -255,7 +266,7 @@ class KafkaReader:
         for place, position in places.items():
             lost = max(0, firsts[place] - position)
             if lost:
-                self.stats.lost[place] += lost
+                self._stats.lost[place] += lost
                 log.warning("%s[%d]: %d records were removed before they were read", *place, lost)
             else:
                 log.warning("%s[%d]: offset %d is beyond the end; was it made anew?", *place, position)
@@ -278,17 +289,17 @@ class KafkaReader:
     # -- looking around
 
     def _note(self, client: ConsumerClient, messages: list[Message], without: frozenset[str]) -> None:
-        self.stats.messages += len(messages)
+        self._stats.messages += len(messages)
         now_s = self._clock.monotonic_s()
         if messages and now_s - self._looked_s < LOOK_S:
             return
         self._looked_s = now_s
-        self.stats.connected = client.connected
-        behind = self._lag(client) if self.stats.connected else {}
+        stats = self.stats
+        behind = self._lag(client) if stats.connected else {}
         unknown = not behind or None in behind.values()
-        self.stats.behind = None if unknown else sum(n or 0 for n in behind.values())
+        stats.behind = None if unknown else sum(n or 0 for n in behind.values())
         waits = any(n != 0 for (topic, _), n in behind.items() if topic not in without)
-        self.stats.exhausted = bool(behind) and not messages and not waits
+        stats.exhausted = bool(behind) and not messages and not waits
         if not self._balanced and now_s - self._grown_s >= GROWTH_S:
             self._grown_s = now_s
             self._follow_growth(client)
@@ -303,7 +314,7 @@ class KafkaReader:
                 continue
             position, end = place
             # past the markers of transactions as well, which are no messages
-            self.stats.positions[partition] = max(position, self.stats.positions.get(partition, 0))
+            self._stats.positions[partition] = max(position, self._stats.positions.get(partition, 0))
             behind[partition] = max(0, end - position)
         return behind
 
@@ -332,6 +343,5 @@ class KafkaReader:
     def _shut(self) -> None:
         client = self._connector.close()
         self._client = None
-        self.stats.connected = False
         if client is not None:
             client.close()

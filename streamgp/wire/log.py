@@ -89,6 +89,7 @@ class TopicSpec:
 class ReaderStats:
     """What a reader has met, for health and metrics.
 
+    ``connected`` is whether somebody answers; ``silent_s`` for how long nobody has, where that is known.
     ``behind`` is how many messages were known to be waiting when it last looked, None when it cannot know;
     ``exhausted`` whether the last poll brought nothing and knew of nothing that waits in the topics that it read;
     ``positions`` the next offset of each partition it reads; ``lost`` counts, per partition, messages that
@@ -96,6 +97,7 @@ class ReaderStats:
     """
 
     connected: bool = False
+    silent_s: float | None = None
     messages: int = 0
     behind: int | None = None
     exhausted: bool = False

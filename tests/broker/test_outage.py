@@ -136,6 +136,35 @@ def test_a_partial_outage_is_told_and_only_the_failed_are_sent_again(served: Own
     assert sorted(int(m.value or b"") for m in messages) == list(range(100))
 
 
+def test_a_broker_that_froze_is_no_connection_while_it_lasts_whether_or_not_anybody_polls(
+    served: OwnBroker, log: KafkaLog
+) -> None:
+    """R14, R04: connections stand, nobody answers: kafka-python calls that connected for 30 s."""
+    log.create_topics([TopicSpec("silent.rows")])
+    writer, reader = log.writer(), log.reader([Subscription("silent.rows")])
+    writer.write(rows("silent.rows", 0, 5))
+    writer.flush(10.0)
+    assert len(read(reader, 5, 10.0)) == 5
+    assert read(reader, 1, 1.5) == []
+    assert reader.stats.connected
+    begun = time.monotonic()
+    served.freeze()
+    try:
+        while reader.stats.connected and time.monotonic() - begun < 20.0:
+            time.sleep(0.05)
+        silent_s = time.monotonic() - begun
+        assert 4.0 < silent_s < 8.0
+        assert reader.stats.silent_s == pytest.approx(silent_s, abs=1.5)
+        assert reader.poll(0.3) == []
+        assert (reader.stats.connected, reader.stats.exhausted, reader.stats.behind) == (False, False, None)
+    finally:
+        served.thaw()
+    writer.write(rows("silent.rows", 5, 6))
+    assert len(read(reader, 1, RECOVERY_S)) == 1
+    assert reader.stats.connected
+    assert (reader.stats.silent_s or 0.0) < 3.0
+
+
 def test_closing_does_not_wait_for_a_broker_that_froze(served: OwnBroker, log: KafkaLog) -> None:
     """R14: connections stand, nobody answers; each close takes less than 5 s."""
     log.create_topics([TopicSpec("frozen.rows")])

@@ -169,6 +169,29 @@ def test_a_broker_that_is_away_is_told(network: Network) -> None:
     assert health.verdict() == ("ok", True)
 
 
+@pytest.mark.parametrize(("asked_every_s", "turns"), [(5.0, True), (5.0, False), (60.0, True)])
+def test_a_broker_that_does_not_answer_is_told_by_its_last_answer(
+    network: Network, asked_every_s: float, turns: bool
+) -> None:
+    """R04, R14: whether the loop turns or stands in a commit, and however rarely somebody asks."""
+    health, kept, clock = health_of(network, "cloud"), network.kept["cloud"], network.clock
+    assert health.verdict() == ("ok", True)
+    clock.advance(60.0)
+    kept.stepped_s = answered_s = clock.monotonic_s()
+    kept.reader.stats.connected = False
+    for second in range(1, 91):
+        clock.advance(1.0)
+        kept.reader.stats.silent_s = clock.monotonic_s() - answered_s
+        if turns:
+            kept.stepped_s = clock.monotonic_s()
+        if second % asked_every_s == 1.0:
+            assert health.verdict() == (("disconnected", False) if second >= 30 else ("ok", True)), second
+            assert health.gauges()["connected"] == 0.0
+    kept.reader.stats.connected = True
+    kept.stepped_s = clock.monotonic_s()
+    assert health.verdict() == ("ok", True)
+
+
 def get(address: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(address, timeout=5) as answer:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from streamgp.errors import BrokerUnavailableError, DeliveryError, FencedError, LogError
+from streamgp.wire.clock import ManualClock
 from streamgp.wire.connector import Connector
 from streamgp.wire.kafka_client import NoOffsetError, OffsetGoneError, TruncatedError
-from streamgp.wire.kafka_reader import KafkaReader
+from streamgp.wire.kafka_reader import SILENT_S, KafkaReader
 from streamgp.wire.kafka_writer import KafkaWriter
 from streamgp.wire.log import Message, Outgoing, Partition, Start, Subscription
 
@@ -28,7 +29,7 @@ class FakeConsumer:
         self.sought: list[tuple[Partition, int]] = []
         self.partitions: list[Partition] = []
         self.expected: set[str] = set()
-        self.connected = True
+        self.unanswered_s: float | None = 0.0
         self.closed = 0
 
     def poll(self, timeout_s: float, max_records: int) -> dict[Partition, list[Message]]:
@@ -158,11 +159,43 @@ def test_refused_commits_are_counted_and_told_rarely(caplog: pytest.LogCaptureFi
             reader.commit({T0: 1})
     assert reader.stats.refused_commits == 50
     assert len(caplog.records) < 10
-    client.connected = False
+    client.unanswered_s = None
     begun = time.monotonic()
     reader.commit({T0: 1})
     assert time.monotonic() - begun < 0.1
     assert reader.stats.refused_commits == 51
+
+
+def test_whether_anybody_answers_is_told_as_of_now_also_between_two_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R04: the thread that polls may stand in a commit for as long as the broker keeps silent."""
+    client = FakeConsumer({})
+    reader = reader_of(client)
+    clock = ManualClock()
+    monkeypatch.setattr(reader, "_clock", clock)
+    monkeypatch.setattr(reader, "_answered_s", clock.monotonic_s())
+    reader.poll(0.0)
+    for unanswered_s, connected, silent_s in (
+        (0.0, True, 0.0),
+        (SILENT_S - 0.1, True, SILENT_S - 0.1),
+        (SILENT_S, False, SILENT_S),
+        (30.0, False, 30.0),
+        (None, False, 31.0),  # the client gave that connection up
+        (None, False, 50.0),
+        (0.0, True, 0.0),
+    ):
+        clock.advance(60.0 if unanswered_s == 0.0 else silent_s - (reader.stats.silent_s or 0.0))
+        client.unanswered_s = unanswered_s
+        assert (reader.stats.connected, reader.stats.silent_s) == (connected, pytest.approx(silent_s))
+
+
+def test_who_is_silent_has_no_end_and_is_no_end_of_the_input() -> None:
+    client = FakeConsumer({}, end=7)
+    reader = reader_of(client)
+    reader.poll(0.0)
+    assert (reader.stats.behind, reader.stats.exhausted) == (0, True)
+    client.unanswered_s = SILENT_S
+    reader.poll(0.0)
+    assert (reader.stats.behind, reader.stats.exhausted) == (None, False)
 
 
 def test_lag_counts_past_what_is_no_message() -> None:
@@ -366,7 +399,7 @@ def test_an_empty_poll_of_a_client_that_is_behind_is_no_end() -> None:
     client.end = 7
     assert reader.poll(0.0) == []
     assert (reader.stats.behind, reader.stats.exhausted) == (0, True)
-    client.connected = False
+    client.unanswered_s = None
     assert reader.poll(0.0) == []
     assert (reader.stats.behind, reader.stats.exhausted) == (None, False)
     reader.close()

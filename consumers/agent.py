@@ -12,9 +12,8 @@ from pathlib import Path
 import click
 
 from consumers.logs import log_to_stderr
-from consumers.options import fail, keeping, one_thread, settings_of, shared, with_state
+from consumers.options import check_station, keeping, one_thread, settings_of, shared, with_state
 from consumers.processes import serve
-from streamgp.errors import SettingsError
 from streamgp.fusion.attacks import KINDS
 from streamgp.roles.wiring import agent_role, make_liar
 
@@ -48,11 +47,10 @@ def command(
     Reads the station's own observations alone; other stations' raw observations never reach it. Stops within
     5 s of SIGTERM. Start it before or after the broker, the other agents and the cloud.
     """
+    check_station(station)
     log_to_stderr()
     one_thread()
     settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
-    if not station.strip():
-        fail(SettingsError("--station must not be empty"))
     liar = None
     if attack is not None:
         liar = make_liar(attack, station, seed=seed, from_ms=attack_from, accomplices=accomplices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from consumers.options import create_command, fail, needs_broker, settings_of, shared
-from streamgp.errors import DecodeError, StreamGPError
+from streamgp.errors import DecodeError, DeliveryError, StreamGPError
 from streamgp.roles.settings import Settings
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.deadletter import DeadLetter, kind_of, read_dead_letter
@@ -22,6 +23,10 @@ from streamgp.wire.log import Log, Message, Outgoing, Subscription
 from streamgp.wire.topics import preflight
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: what stations and those who ask write: a letter may name any topic, and only to these is a record written again
+INPUTS = frozenset({"observations", "queries", "progress", "predictions", "station-forecasts", "updates"})
+#: exit code of a replay that could not write all that it should have
+NOT_ALL = 10
 
 
 def _choosing(command: F) -> F:
@@ -56,7 +61,8 @@ def show(
     """Count refused records by reason, and show the newest."""
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
     try:
-        found = list(_chosen(log or KafkaLog(needs_broker(settings), settings.kafka), settings, given))
+        log = log or KafkaLog(needs_broker(settings), settings.kafka)
+        found = list(_chosen(log, settings, given, strays=Counter()))
     except StreamGPError as error:
         fail(error)
     counts = Counter(kind_of(letter.reason) for _, letter in found)
@@ -92,37 +98,77 @@ def replay(
     learned meanwhile is refused as a duplicate, so a second replay does no harm. A reading older than what its station
     has learned since is late: replay before new readings come, or with door.max_late_s that long. A record that was
     refused for its signature stays refused, and is not written.
+
+    Records go where stations and those who ask write (observations, queries, answers), and nowhere else, whatever a
+    letter says. One that cannot be written, for it was cut or its topic is none of these, is counted with the
+    reason, the others are written, and the exit code is 10.
     """
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
-    written, cannot = 0, Counter[str]()
+    again: dict[tuple[str, bytes], Outgoing] = {}
+    stays, cannot, written = Counter[str](), Counter[str](), 0
     try:
         log = log or KafkaLog(needs_broker(settings), settings.kafka)
-        again: dict[str, Outgoing] = {}
-        for _, letter in sorted(_chosen(log, settings, given), key=lambda pair: pair[0].timestamp_ms):
+        chosen = sorted(_chosen(log, settings, given, strays=stays), key=lambda pair: pair[0].timestamp_ms)
+        sizes = log.topics()
+        for _, letter in chosen:
             if letter.reason.startswith("refused: "):
-                cannot[f"{letter.reason}, which it stays"] += 1
-                continue
-            try:
-                again.setdefault(letter.first, letter.again())
-            except ValueError as error:
-                cannot[str(error)] += 1
+                stays[f"{letter.reason}, which it stays"] += 1
+            elif letter.topic.startswith("file:"):
+                stays["rows of files: mend the file and load it again"] += 1
+            elif (fault := _fault(letter, settings, sizes)) is not None:
+                cannot[fault] += 1
+            elif letter.identity not in again:
+                try:
+                    again[letter.identity] = letter.again()
+                except ValueError as error:
+                    cannot[str(error)] += 1
         if again and not dry_run:
-            writer = log.writer()
-            writer.write([*again.values()])
-            writer.flush(60.0)
-            written = writer.stats.acknowledged
-            writer.close()
+            written = _write([*again.values()], log, cannot)
     except StreamGPError as error:
         fail(error)
     if given["as_json"]:
-        click.echo(json.dumps({"found": len(again), "written": written, "cannot": dict(cannot)}))
-        return
-    click.echo(f"{len(again)} found, {written} written")
-    for reason, count in cannot.items():
-        click.echo(f"{count} not: {reason}")
+        click.echo(json.dumps({"found": len(again), "written": written, "cannot": {**stays, **cannot}}))
+    else:
+        click.echo(f"{len(again)} found, {written} written")
+        for reason, count in {**stays, **cannot}.items():
+            click.echo(f"{count} not: {reason}")
+    if cannot:
+        sys.exit(NOT_ALL)
 
 
-def _chosen(log: Log, settings: Settings, given: dict[str, Any]) -> Iterator[tuple[Message, DeadLetter]]:
+def _fault(letter: DeadLetter, settings: Settings, sizes: dict[str, int]) -> str | None:
+    """Why a record is not written to where its letter says that it came from."""
+    if not letter.topic.startswith(f"{settings.prefix}."):
+        return f"topic {letter.topic[:80]!r} is none of {settings.prefix}"
+    if settings.suffix(letter.topic) not in INPUTS:
+        return f"topic {letter.topic[:80]!r} is not one that stations and those who ask write"
+    if letter.topic not in sizes:
+        return f"topic {letter.topic[:80]!r} does not exist"
+    if not (0 <= letter.partition < sizes[letter.topic] and letter.offset >= 0):
+        return f"topic {letter.topic!r} has no partition {letter.partition} with an offset {letter.offset}"
+    return None
+
+
+def _write(records: list[Outgoing], log: Log, cannot: Counter[str]) -> int:
+    """Write them; how many are confirmed. The others are counted by reason."""
+    writer = log.writer()
+    try:
+        writer.write(records)
+        writer.flush(60.0)
+    except DeliveryError as error:
+        for _, reason in error.failed:
+            cannot[reason.strip().splitlines()[0][:200] if reason.strip() else "not confirmed"] += 1
+        if error.pending:
+            cannot["not confirmed in time"] += error.pending
+    finally:
+        writer.close()
+    return writer.stats.acknowledged
+
+
+def _chosen(
+    log: Log, settings: Settings, given: dict[str, Any], *, strays: Counter[str]
+) -> Iterator[tuple[Message, DeadLetter]]:
+    """The letters that all filters let through; what is no letter is counted, where no filter could say."""
     preflight(log, [settings.topic("dead-letter")], command=create_command(settings), patience_s=0.0)
     reader = log.reader([Subscription(settings.topic("dead-letter"))])
     try:
@@ -132,8 +178,10 @@ def _chosen(log: Log, settings: Settings, given: dict[str, Any]) -> Iterator[tup
     for message in messages:
         try:
             letter = read_dead_letter(message)
-        except DecodeError:
-            continue  # no letter of ours
+        except DecodeError as error:
+            if given["station"] in (None, message.key) and not (given["reason"] or given["topic"]):
+                strays[f"no dead letter: {error}"] += 1
+            continue
         wanted = (
             given["station"] in (None, message.key, letter.key)
             and (given["reason"] or "") in letter.reason

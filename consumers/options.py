@@ -37,6 +37,8 @@ class Number(click.FloatRange):
         return number
 
 
+#: characters of a station's name: with a time and a horizon behind it, it is an id (of 256 at most)
+MOST_STATION = 230
 #: exit codes that mean something; 1 is everything else that went wrong, 2 is click's: wrong use
 EXIT = {SettingsError: 3, TopicMissingError: 4, BrokerUnavailableError: 5, FencedError: 6, CheckpointError: 7}
 
@@ -122,6 +124,16 @@ def one_thread() -> None:
     # glibc gives memory back when twice the largest block ever freed lies idle, and fetching its pages anew for every
     # temporary costs as much as the work on it: a fit of 256 rows takes half the time after this, untouched, block
     np.empty(4_000_000)
+
+
+def check_station(station: str) -> None:
+    """End with a wrong setting if no station can be called that: a name is part of the ids of its questions."""
+    if not station.strip():
+        fail(SettingsError("--station must not be empty"))
+    if len(station) > MOST_STATION:
+        fail(SettingsError(f"--station has {len(station)} characters, of {MOST_STATION} at most"))
+    if not station.isprintable():
+        fail(SettingsError(f"--station {station!r} holds what cannot be printed"))
 
 
 def create_command(settings: Settings) -> str:

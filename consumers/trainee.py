@@ -12,9 +12,9 @@ from pathlib import Path
 import click
 
 from consumers.logs import log_to_stderr
-from consumers.options import fail, keeping, settings_of, shared, with_state
+from consumers.options import check_station, fail, keeping, settings_of, shared, with_state
 from consumers.processes import work
-from streamgp.errors import SettingsError, StreamGPError
+from streamgp.errors import StreamGPError
 from streamgp.roles.place import Place
 from streamgp.roles.training_client import TrainingClient
 from streamgp.roles.training_store import FileStore
@@ -49,10 +49,9 @@ def command(
 
     It goes on where it was killed, answers no round twice, and signs as the station's agent.
     """
+    check_station(station)
     log_to_stderr()
     settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
-    if not station.strip():
-        fail(SettingsError("--station must not be empty"))
     training = settings.training
     name = role_name("trainee", settings, station)
     place = Place(name, settings.prefix, tuple(subscriptions("trainee", settings, station=station)))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from streamgp.errors import BrokerUnavailableError, DeliveryError, FencedError, LogError
 from streamgp.wire.clock import Clock, Deadline
+from streamgp.wire.deadletter import TOO_LARGE, size_of, smaller
 from streamgp.wire.gate import Gate
 from streamgp.wire.journal import Segment, decode_segment, encode_segment, read_all
 from streamgp.wire.log import Log, Outgoing, Partition, Reader, Subscription, Writer
@@ -50,6 +51,7 @@ class Commits:
         self.retries = 0
         self._log = log
         self._journal_topic = journal
+        self._dead_letters = f"{prefix}.dead-letter"
         self._clock = clock
         self._stop = stop
         self._writer: Writer | None = None
@@ -145,6 +147,8 @@ class Commits:
                     raise
                 self._tell(error)
                 failed = error
+                if isinstance(error, DeliveryError):
+                    outputs = self._made_smaller(outputs, error)
                 self._stop.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         if self.retries:
@@ -175,6 +179,24 @@ class Commits:
         except DeliveryError as error:
             self._lost += [record for record, _ in error.failed]
             raise
+
+    def _made_smaller(self, outputs: list[Outgoing], error: DeliveryError) -> list[Outgoing]:
+        """The outputs, with small ones in place of dead letters as large as one that the broker does not take.
+
+        None of them may stop a role for ever, whatever its topic is set to.
+        """
+        letters = [record for record, why in error.failed if TOO_LARGE.search(why)]
+        sizes = [size_of(record) for record in letters if record.topic == self._dead_letters]
+        if not sizes:
+            return outputs
+        log.warning(
+            "%s: dead letters of %d bytes and more are written without what they hold: %s takes none; its "
+            "max.message.bytes should be 1,000,000 at least",
+            self.role,
+            min(sizes),
+            self._dead_letters,
+        )
+        return [smaller(o) if o.topic == self._dead_letters and size_of(o) >= min(sizes) else o for o in outputs]
 
     def _transact(self, records: list[Outgoing], offsets: dict[Partition, int]) -> None:
         if self._writer is None:

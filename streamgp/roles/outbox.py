@@ -13,6 +13,8 @@ from streamgp.wire.deadletter import dead_letter, kind_of
 from streamgp.wire.log import Message, Outgoing
 from streamgp.wire.records import Record
 
+#: a larger record is withheld: brokers take 1,048,588 bytes by default, signature and key among them
+MOST_BYTES = 1_000_000
 #: kinds of event that are counted apart
 MOST_KINDS = 200
 
@@ -57,11 +59,14 @@ class Outbox:
     def write(self, suffix: str, key: str, record: Record) -> bool:
         """A record for the topic of that suffix; False if it cannot be written, which is counted."""
         try:
-            self._waiting.append(Outgoing(self._settings.topic(suffix), key, encode(record)))
+            value = encode(record)
+            if len(value) > MOST_BYTES:  # an answer to a question of a great many points
+                raise EncodeError(f"{len(value)} bytes are more than a broker takes")
         except EncodeError as error:
             self._counts[f"withheld: {suffix}"] += 1
             self._log.warning("%s: withheld a record of %s: %s", key, suffix, error)
             return False
+        self._waiting.append(Outgoing(self._settings.topic(suffix), key, value))
         return True
 
     def refuse(self, message: Message, reason: str, field: str, *, count: str | None = None) -> None:

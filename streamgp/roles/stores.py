@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from streamgp.wire.log import Log, Outgoing
 from streamgp.wire.snapshot_topic import TopicStore
 
 TOPIC = "topic"
+#: file systems take names of 255 bytes; of a longer one so many are kept
+MOST_NAME, CUT_NAME = 247, 160
 
 
 def make_store(state: str | None, place: Place, *, log: Log, clock: Clock) -> MakeStore:
@@ -40,12 +43,17 @@ def make_store(state: str | None, place: Place, *, log: Log, clock: Clock) -> Ma
 
 
 def folder_name(role: str) -> str:
-    """A name that every file system takes, one for each role.
+    """A name that every file system takes, also with ``.pem.new`` behind it, one for each role.
+
+    A longer one is cut, with a digest behind two underscores, which no other has.
 
     Examples
     --------
     >>> folder_name("agent.Malin Head"), folder_name("agent.../x")
     ('agent.Malin_20Head', 'agent._2e_2e_2fx')
+    >>> len(folder_name("agent." + 100 * "\u96e8"))
+    194
     """
     kind, dot, station = role.partition(".")
-    return kind + dot + re.sub(r"[^A-Za-z0-9-]", lambda m: "".join(f"_{b:02x}" for b in m.group().encode()), station)
+    name = kind + dot + re.sub(r"[^A-Za-z0-9-]", lambda m: "".join(f"_{b:02x}" for b in m.group().encode()), station)
+    return name if len(name) <= MOST_NAME else f"{name[:CUT_NAME]}__{hashlib.sha256(role.encode()).hexdigest()[:32]}"

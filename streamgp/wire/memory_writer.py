@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import final
 
 from streamgp.errors import DeliveryError, FencedError, LogError
+from streamgp.wire.deadletter import size_of
 from streamgp.wire.log import Outgoing, Partition, WriterStats
 from streamgp.wire.memory_topics import MemoryTopics
 
@@ -60,8 +61,7 @@ class MemoryWriter:
         with self._log.changed:
             self.stats.written += len(records)
             for record in records:
-                size = len(record.key.encode()) + len(record.value or b"")
-                if size > self._log.max_record_bytes:
+                if size_of(record) > self._log.max_record_bytes:
                     self._fail(record, f"larger than {self._log.max_record_bytes} bytes")
                 elif not self._log.available:
                     self._fail(record, "the log is away")

@@ -7,6 +7,7 @@ deleted on arrival nor refused.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import re
@@ -49,6 +50,8 @@ RETENTION_MS: dict[str, int] = {
 }
 #: how long a preflight waits for topics that may just be in the making
 GRACE_S = 3.0
+#: characters of a topic's name, as Kafka takes them
+MOST_NAME = 249
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -75,12 +78,17 @@ def topic_name(prefix: str, suffix: str) -> str:
 def station_topic(prefix: str, station: str) -> str:
     """The topic of one station's observations, where each has its own: letters, digits, dots and dashes stay.
 
+    Kafka takes names of 249 characters: a longer one is cut, with a digest behind two underscores, which no other has.
+
     Examples
     --------
     >>> station_topic("streamgp", "Malin Head"), station_topic("streamgp", "a_b")
     ('streamgp.observations.Malin_20Head', 'streamgp.observations.a_5fb')
     """
     legal = re.sub(r"[^A-Za-z0-9.-]", lambda m: "".join(f"_{b:02x}" for b in m.group().encode()), station)
+    room = MOST_NAME - len(topic_name(prefix, "observations."))
+    if len(legal) > room:
+        legal = f"{legal[: max(0, room - 34)]}__{hashlib.sha256(station.encode()).hexdigest()[:32]}"
     return topic_name(prefix, f"observations.{legal}")
 
 

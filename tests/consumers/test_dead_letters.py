@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from streamgp.cli import main
 from streamgp.wire.deadletter import dead_letter
-from streamgp.wire.log import Message, Subscription
+from streamgp.wire.log import Message, Outgoing, Subscription, TopicSpec
 from streamgp.wire.memory import MemoryLog
 from streamgp.wire.topics import topic_plan
 
@@ -34,9 +34,9 @@ def log() -> MemoryLog:
     return log
 
 
-def run(log: MemoryLog, *words: str) -> dict[str, Any]:
+def run(log: MemoryLog, *words: str, code: int = 0) -> dict[str, Any]:
     done = CliRunner().invoke(main, ["dead-letters", *words, "--json"], obj=log)
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == code, done.output
     return json.loads(done.stdout)  # type: ignore[no-any-return]  # an object, by --json's promise
 
 
@@ -91,3 +91,84 @@ def test_nothing_refused_is_told() -> None:
     log.create_topics(topic_plan("streamgp"))
     assert run(log, "list") == {"total": 0, "reasons": {}, "letters": []}
     assert "no dead letters" in CliRunner().invoke(main, ["dead-letters", "list"], obj=log).stdout
+
+
+def pointing(topic: str, value: bytes = b"{}", **headers: object) -> Outgoing:
+    """A letter that anybody wrote."""
+    told = {"topic": topic, "partition": 0, "offset": 7, "key": "A", "reason": "late", **headers}
+    return Outgoing(
+        "streamgp.dead-letter", "A", value, tuple((name, str(text).encode()) for name, text in told.items())
+    )
+
+
+@pytest.mark.parametrize(
+    ("letter", "why"),
+    [
+        *(
+            (pointing(f"streamgp.{suffix}"), "is not one that stations and those who ask write")
+            for suffix in ("snapshots", "journal", "dead-letter", "forecasts", "globals", "trust", "scores", "other")
+        ),
+        (pointing("elsewhere.observations"), "is none of streamgp"),
+        (pointing("streamgp"), "is none of streamgp"),
+        (pointing("bad topic/!"), "is none of streamgp"),
+        (pointing("streamgp.observations./!"), "does not exist"),
+        (pointing("streamgp.observations.nobody"), "does not exist"),
+        (pointing("streamgp.observations", partition=999), "has no partition 999"),
+        (pointing("streamgp.observations", partition=-5), "has no partition -5"),
+        (pointing("streamgp.observations", offset=-1), "an offset -1"),
+        (pointing("streamgp.observations", key=""), "key must not be empty"),
+        (pointing("streamgp.observations", cut="key"), "not all of its key was kept"),
+        (pointing("streamgp.observations", cut_from=5), "only 2 of its 5 bytes were kept"),
+    ],
+    ids=lambda value: dict(value.headers)["topic"].decode()[-12:] if isinstance(value, Outgoing) else "",
+)
+def test_a_letter_that_cannot_be_written_is_counted_and_the_others_are_written(
+    log: MemoryLog, letter: Outgoing, why: str
+) -> None:
+    before = {topic: sum(part.end for part in log.partitions(topic)) for topic in log.topics()}
+    log.writer().write([letter])
+    told = run(log, "replay", code=10)
+    assert (told["found"], told["written"]) == (3, 3)
+    assert [(why in reason, count) for reason, count in told["cannot"].items()] == [(False, 1), (True, 1)]
+    after = {topic: sum(part.end for part in log.partitions(topic)) for topic in log.topics()}
+    assert {topic for topic in after if after[topic] != before[topic]} == {
+        "streamgp.observations",
+        "streamgp.dead-letter",
+    }
+    text = CliRunner().invoke(main, ["dead-letters", "replay", "--dry-run"], obj=log)
+    assert (text.exit_code, "3 found, 0 written" in text.stdout) == (10, True)
+    assert f"{why}" in text.stdout
+
+
+def test_a_station_s_own_topic_is_one_of_observations(log: MemoryLog) -> None:
+    log.create_topics([TopicSpec("streamgp.observations.A")])
+    log.writer().write([pointing("streamgp.observations.A")])
+    assert run(log, "replay", "--reason", "late") == {"found": 1, "written": 1, "cannot": {}}
+    assert [m.value for m in log.reader([Subscription("streamgp.observations.A")]).poll(0.0)] == [b"{}"]
+
+
+def test_records_that_claim_to_be_one_another_are_all_written(log: MemoryLog) -> None:
+    """A source that copies a header, or a stranger who wants a reading to be forgotten."""
+    for claim in (b"same", b"streamgp.observations:0:5"):
+        for offset, value in ((5, b"5"), (6, b"6"), (7, b"7")):
+            message = Message("streamgp.observations", 0, offset, "A", value, headers=(("replay-of", claim),))
+            log.writer().write([dead_letter(message, topic="streamgp.dead-letter", key="A", reason="sentinel")])
+        assert run(log, "replay", "--reason", "sentinel")["written"] >= 3
+    written = [m.value for m in log.reader([Subscription("streamgp.observations")]).poll(0.0)]
+    assert set(written) == {b"5", b"6", b"7"}
+
+
+def test_what_is_no_letter_and_what_was_a_row_of_a_file_is_told_and_no_failure(log: MemoryLog) -> None:
+    log.writer().write([pointing("file:rows.csv"), pointing("streamgp.observations", partition="x")])
+    told = run(log, "replay")
+    assert (told["found"], told["written"]) == (3, 3)
+    assert told["cannot"]["rows of files: mend the file and load it again"] == 1
+    assert told["cannot"]["no dead letter: partition: no whole number"] == 1
+
+
+def test_what_the_broker_does_not_take_is_counted_and_the_rest_is_written(log: MemoryLog) -> None:
+    log.writer().write([pointing("streamgp.observations", b"x" * 10_000)])
+    log.max_record_bytes = 5_000
+    told = run(log, "replay", code=10)
+    assert (told["found"], told["written"]) == (4, 3)
+    assert told["cannot"]["larger than 5000 bytes"] == 1

@@ -72,13 +72,12 @@ def show(
         click.echo(json.dumps({"total": len(found), "reasons": dict(counts.most_common()), "letters": rows}))
         return
     for reason, count in counts.most_common():
-        click.echo(f"{count:8d}  {reason}")
+        click.echo(f"{count:8d}  {_printable(reason)}")
     for message, letter in newest:
         field = f" ({letter.field})" if letter.field else ""
-        value = (letter.value or b"").decode("utf-8", "replace")
-        click.echo(
-            f"{message.key}  {letter.topic}[{letter.partition}]@{letter.offset}  {letter.reason}{field}  {value[:120]}"
-        )
+        value = (letter.value or b"")[:480].decode("utf-8", "replace")[:120]
+        place = f"{letter.topic}[{letter.partition}]@{letter.offset}"
+        click.echo(_printable(f"{message.key}  {place}  {letter.reason}{field}  {value}"))
     if not found:
         click.echo("no dead letters")
 
@@ -131,7 +130,7 @@ def replay(
     else:
         click.echo(f"{len(again)} found, {written} written")
         for reason, count in {**stays, **cannot}.items():
-            click.echo(f"{count} not: {reason}")
+            click.echo(f"{count} not: {_printable(reason)}")
     if cannot:
         sys.exit(NOT_ALL)
 
@@ -185,10 +184,21 @@ def _chosen(
         wanted = (
             given["station"] in (None, message.key, letter.key)
             and (given["reason"] or "") in letter.reason
-            and (given["topic"] is None or letter.topic == settings.topic(given["topic"]))
+            and (given["topic"] is None or _is_of(letter.topic, settings, given["topic"]))
         )
         if wanted:
             yield message, letter
+
+
+def _is_of(topic: str, settings: Settings, suffix: str) -> bool:
+    """Whether a topic has that suffix; a station's own observations are observations."""
+    own = suffix == "observations" and topic.startswith(settings.topic("observations."))
+    return own or topic == settings.topic(suffix)
+
+
+def _printable(text: str) -> str:
+    """Strangers wrote it: no new line, and nothing that a terminal would do."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _row(message: Message, letter: DeadLetter) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -132,8 +133,8 @@ def check_station(station: str) -> None:
         fail(SettingsError("--station must not be empty"))
     if len(station) > MOST_STATION:
         fail(SettingsError(f"--station has {len(station)} characters, of {MOST_STATION} at most"))
-    if not station.isprintable():
-        fail(SettingsError(f"--station {station!r} holds what cannot be printed"))
+    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in station):
+        fail(SettingsError(f"--station {station!r} holds a control character, or bytes that are no text"))
 
 
 def create_command(settings: Settings) -> str:

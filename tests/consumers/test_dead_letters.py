@@ -143,6 +143,7 @@ def test_a_letter_that_cannot_be_written_is_counted_and_the_others_are_written(
 def test_a_station_s_own_topic_is_one_of_observations(log: MemoryLog) -> None:
     log.create_topics([TopicSpec("streamgp.observations.A")])
     log.writer().write([pointing("streamgp.observations.A")])
+    assert run(log, "list", "--topic", "observations", "--reason", "late")["total"] == 1
     assert run(log, "replay", "--reason", "late") == {"found": 1, "written": 1, "cannot": {}}
     assert [m.value for m in log.reader([Subscription("streamgp.observations.A")]).poll(0.0)] == [b"{}"]
 
@@ -172,3 +173,14 @@ def test_what_the_broker_does_not_take_is_counted_and_the_rest_is_written(log: M
     told = run(log, "replay", code=10)
     assert (told["found"], told["written"]) == (4, 3)
     assert told["cannot"]["larger than 5000 bytes"] == 1
+
+
+def test_what_strangers_wrote_is_shown_and_not_obeyed(log: MemoryLog) -> None:
+    """A key, a reason or a value with new lines and with what a terminal would do."""
+    evil = "\x1b[2J\n\r\x07x"
+    for topic in (evil, "streamgp.observations"):
+        log.writer().write([pointing(topic, evil.encode(), reason=evil, field=evil, key=evil)])
+    for words in (["list"], ["replay", "--dry-run"]):
+        shown = CliRunner().invoke(main, ["dead-letters", *words], obj=log).output
+        assert not any(char in shown for char in "\x1b\r\x07")
+        assert "\\x1b[2J" in shown

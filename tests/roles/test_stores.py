@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from consumers.options import check_station
 from streamgp.cli import main
 from streamgp.roles.identity import key_path
 from streamgp.roles.stores import folder_name
@@ -51,9 +52,14 @@ def test_no_station_has_the_name_that_another_s_was_cut_to() -> None:
     assert folder_name(cut) != cut
 
 
-@pytest.mark.parametrize("station", ["a" * 300, "\u96e8" * 231, "x\ny", "\udcff"])
+@pytest.mark.parametrize("station", ["a" * 300, "\u96e8" * 231, "x\ny", "x\u2028y", "\x1b[2J", "\udcff"])
 @pytest.mark.parametrize("role", ["agent", "trainee"])
 def test_a_name_that_no_record_could_carry_is_a_wrong_setting(role: str, station: str) -> None:
     done = CliRunner().invoke(main, [role, "--station", station, "--broker", "127.0.0.1:1"])
     assert done.exit_code == 3, done.output
     assert "error: --station" in done.stderr
+
+
+@pytest.mark.parametrize("station", ["a" * 230, "Malin Head", "\u0645\u06cc\u200c\u0631", "Saint\u00a0Denis"])
+def test_names_of_any_script_are_names(station: str) -> None:
+    check_station(station)

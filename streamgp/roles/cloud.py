@@ -32,7 +32,8 @@ class CloudRole:
     Inputs: ``queries``, ``predictions`` and ``progress``. Outputs: ``forecasts``, ``trust`` and ``dead-letter``.
 
     A deadline is over when it has passed by the clock and all that was written by then has been read, which the caller
-    says by ``feed([], then_s)``: a cloud that is far behind does not tell agents as missing whose answers are there.
+    says by ``feed([], now_s)`` or ``reached``: a cloud that is far behind does not tell agents as missing whose answers
+    are there.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -102,6 +103,11 @@ class CloudRole:
     def overdue(self, now_s: float) -> bool:
         """Whether a deadline has passed by the clock (see :class:`streamgp.roles.reach.Patient`)."""
         return self._windows.wake_s(now_s) == 0.0
+
+    def reached(self, then_s: float) -> list[Outgoing]:
+        """The forecasts of the windows whose deadline was over at this time."""
+        self.feed([], then_s)
+        return self.drain(then_s)
 
     def full(self) -> frozenset[str]:
         if self._windows.ahead >= MANY:

@@ -171,7 +171,7 @@ class Kept:
         self.stepped_s = self._clock.monotonic_s()
         self._busy_s += 0.0 if inert else self.stepped_s - started
         if (then_s := self._reach.look(now_s)) is not None:
-            self._call("step", then_s)
+            self._call("reached", then_s)
         if self._due(now_s):
             self.commit()
             if self._snapshot_due():

@@ -38,8 +38,8 @@ class Role(Protocol):
     def feed(self, messages: list[Message], now_s: float) -> None:
         """Take in what was read; an empty list says that all that was there at this time has been read.
 
-        It is not called after a poll that brought nothing while something waits, or may wait, at the broker. To a
-        patient role (:mod:`streamgp.roles.reach`) it may speak of a time before the last call's.
+        It is not called after a poll that brought nothing while something waits, or may wait, at the broker; a role
+        that must know more is told by :meth:`streamgp.roles.reach.Patient.reached`.
         """
 
     def drain(self, now_s: float) -> list[Outgoing]:
@@ -79,9 +79,8 @@ def run(role: Role, reader: Reader, writer: Writer, clock: Clock, stop: threadin
             messages = reader.poll(timeout, without=role.full())
             if messages or reader.stats.exhausted:
                 role.feed(messages, clock.monotonic_s())
-            if (then_s := reach.look(clock.monotonic_s())) is not None:
-                role.feed([], then_s)
             out = role.drain(clock.monotonic_s())
+            out += reach.told(clock.monotonic_s())
             if out:
                 writer.write(out)
             idle = not (messages or out)

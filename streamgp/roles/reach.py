@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Protocol, final, runtime_checkable
 
 from streamgp.errors import LogError
-from streamgp.wire.log import Partition, Reader
+from streamgp.wire.log import Outgoing, Partition, Reader
 
 #: shortest time between two looks at the ends
 LOOK_S = 0.25
@@ -25,10 +25,16 @@ class Reads(Protocol):
 
 @runtime_checkable
 class Patient(Protocol):
-    """A role that gives something up only when it has read what was there: by ``feed([], then_s)``."""
+    """A role that gives something up only when it has read what was there.
+
+    After a poll that left nothing, ``feed([], now_s)`` says that it has; in the middle of an input ``reached`` does.
+    """
 
     def overdue(self, now_s: float) -> bool:
         """Whether by the clock it waits for something in vain."""
+
+    def reached(self, then_s: float) -> list[Outgoing]:
+        """All that was written by then, which may be before the last call's time, has been read: what follows of it."""
 
 
 @final
@@ -41,6 +47,7 @@ class Reach:
     >>> from streamgp.wire.memory import MemoryLog
     >>> class Waiting:
     ...     def overdue(self, now_s): return True
+    ...     def reached(self, then_s): return []
     ...     def full(self): return frozenset()
     >>> log = MemoryLog()
     >>> made = log.create_topics([TopicSpec("t")])
@@ -77,3 +84,8 @@ class Reach:
             return None
         then_s, self._then_s = self._then_s, None
         return then_s
+
+    def told(self, now_s: float) -> list[Outgoing]:
+        """What the role makes of it, if there is a new one."""
+        then_s = self.look(now_s)
+        return [] if then_s is None or self._patient is None else self._patient.reached(then_s)

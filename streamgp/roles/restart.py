@@ -12,6 +12,7 @@ from streamgp.errors import CheckpointError, LogError
 from streamgp.roles.commits import Commits
 from streamgp.roles.place import KeptRole, Place
 from streamgp.roles.plain import offsets_in
+from streamgp.roles.reach import Patient
 from streamgp.wire.checkpoint import SnapshotStore, unpack
 from streamgp.wire.clock import Clock
 from streamgp.wire.gate import Gate
@@ -172,7 +173,7 @@ class Restart:
             messages = again.messages(segment, call)
             for message in messages:
                 self._gate.note(message)
-            stand.now_s = call.now_s
+            stand.now_s = call.now_s if stand.now_s is None else max(stand.now_s, call.now_s)
             crc = crc_of(called(self._role, call.kind, messages, call.now_s), crc)
         stand.positions.update(zip(segment.places, segment.positions, strict=True))
         stand.number, stand.replayed = segment.number, stand.replayed + 1
@@ -189,6 +190,8 @@ def called(role: KeptRole, kind: str, messages: list[Message], now_s: float) -> 
         return role.start(now_s)
     if kind == "stop":
         return role.stop(now_s)
+    if kind == "reached" and isinstance(role, Patient):
+        return role.reached(now_s)
     if kind == "step":
         role.feed(messages, now_s)
     return role.drain(now_s)

@@ -77,7 +77,7 @@ class AgentSettings(Section, frozen=True, kw_only=True):
     settle_s: float = 5.0
     """After the start: how long no new peer must appear before the first observation is learned."""
     forecast_wait_s: float = 60.0
-    """After this the station forecasts alone, and says so."""
+    """After this, and once all that was written by then is read, the station forecasts alone, and says so."""
     lateness_ms: int = 0
     """Observations are put in order within this span; what is older than that is late."""
 

@@ -53,6 +53,9 @@ class AgentRole:
 
     Inputs: ``observations`` (its own station's), ``queries``, ``progress`` and ``forecasts``. Outputs:
     ``queries``, ``progress``, ``predictions``, ``station-forecasts`` and ``dead-letter``.
+
+    A question is given up when its time has passed by the clock and all that was written by then has been read, which
+    the caller says by ``feed([], now_s)`` or ``reached``: for a station that is behind it may be there, not yet read.
     """
 
     def __init__(self, agent: Agent, settings: Settings, door: Door, *, liar: Liar | None = None) -> None:
@@ -81,6 +84,7 @@ class AgentRole:
         self._followed: tuple[str, int, int] | None = None
         self._empty_since_s: float | None = None
         self._more = False
+        self._all_read = False  # whether, as of the call that goes on, all that was written has been read
         self._refused = 0
         self._out = Outbox(settings, self.counts, log=log, key=agent.station)
 
@@ -99,6 +103,7 @@ class AgentRole:
             for message in messages:
                 self._read(message, now_s)
             return
+        self._all_read = True
         self._merge.exhausted(now_s)
         if self._empty_since_s is None:
             self._empty_since_s = now_s
@@ -115,9 +120,9 @@ class AgentRole:
         self._promises.worked(self.counts["learned"] - learned, more=self._more)
         if self._liar is not None:
             self._lie(self._liar.due(now_s))
-        for forecast in self._questions.overdue(now_s):
-            self.counts["forecast alone"] += 1
-            self._publish(forecast)
+        if self._all_read:
+            self._all_read = False
+            self._give_up(now_s)
         head_ms, last_ms = self._merge.head_ms, self.agent.last_ms
         self._tell(self._promises.due(now_s, head_ms=head_ms, last_ms=last_ms, empty_since_s=self._empty_since_s))
         return self._out.take()
@@ -131,12 +136,21 @@ class AgentRole:
             times.append(merge)
         if self._liar is not None and (lie := self._liar.wake_s(now_s)) is not None:
             times.append(lie)
-        if (given_up := self._questions.wake_s(now_s)) is not None:
+        if given_up := self._questions.wake_s(now_s):  # past that it is reading that ends the wait
             times.append(given_up)
         empty_since_s = self._empty_since_s if self._merge.head_ms is None else None
         if (word := self._promises.wake_s(now_s, empty_since_s=empty_since_s)) is not None:
             times.append(word)
         return min(times) if times else None
+
+    def overdue(self, now_s: float) -> bool:
+        """Whether by the clock a question's time is up (see :class:`streamgp.roles.reach.Patient`)."""
+        return self._questions.wake_s(now_s) == 0.0
+
+    def reached(self, then_s: float) -> list[Outgoing]:
+        """What the station says alone of the questions whose time was up then."""
+        self._give_up(then_s)
+        return self._out.take()
 
     def full(self) -> frozenset[str]:
         return frozenset({self._settings.observations_topic(self.agent.station)} if self._merge.waiting > HELD else ())
@@ -365,6 +379,11 @@ class AgentRole:
     def _tell(self, word: Progress | None) -> None:
         if word is not None:
             self._out.write("progress", self.agent.station, word)
+
+    def _give_up(self, then_s: float) -> None:
+        for forecast in self._questions.overdue(then_s):
+            self.counts["forecast alone"] += 1
+            self._publish(forecast)
 
     def _publish(self, forecast: StationForecast | None) -> None:
         if forecast is not None:

@@ -37,7 +37,8 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One step of the role at its own time: these messages or none, which says that nothing more waits.
 
-    Other kinds: ``work`` (time passed, and more may wait), ``start`` and ``stop``.
+    Other kinds: ``work`` (time passed, and more may wait), ``reached`` (all that was there at this time, which may be
+    before that of the call before, has been read), ``start`` and ``stop``.
     """
 
     now_s: float

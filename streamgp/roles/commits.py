@@ -142,10 +142,10 @@ class Commits:
             except FencedError:
                 raise
             except (BrokerUnavailableError, DeliveryError) as error:
+                self._tell(error)  # before it is asked whether anybody answers, for that may take long
                 refused = refused + 1 if self._answers() else 0
                 if refused > HOPELESS or (self._stop.is_set() and last.passed()):
                     raise
-                self._tell(error)
                 failed = error
                 if isinstance(error, DeliveryError):
                     outputs = self._made_smaller(outputs, error)

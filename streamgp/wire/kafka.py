@@ -14,6 +14,7 @@ from streamgp.errors import BrokerUnavailableError, FencedError, LogError, Setti
 from streamgp.wire.delivery import Receipt
 from streamgp.wire.kafka_client import NoOffsetError, OffsetGoneError, TruncatedError
 from streamgp.wire.kafka_mends import (
+    ask_to_abort,
     finish_rebalance,
     give_out_parked,
     learn_of,
@@ -256,6 +257,7 @@ class _Producer:
     def __init__(self, settings: KafkaSettings, transactional_id: str | None) -> None:
         self._settings = settings
         self._topics: set[str] = set()
+        self._abort: Any = None  # asked for, and not answered
         self._client = _build("producer", settings, transactional_id=transactional_id)
         if transactional_id is not None:
             try:
@@ -286,6 +288,7 @@ class _Producer:
         return receipt
 
     def begin(self) -> None:
+        self._await_abort()
         with _translated(self._settings, final="no transaction"):
             self._client.begin_transaction()
 
@@ -297,13 +300,22 @@ class _Producer:
 
     def abort(self) -> None:
         with _translated(self._settings, final="not aborted"):
-            self._client.abort_transaction()
+            self._abort = ask_to_abort(self._client)
+        self._await_abort()
 
     def close(self) -> None:
         try:
             self._client.close(timeout=1.0)
         except (kafka_errors.KafkaError, RuntimeError):
             self._client._sender.force_close()  # close() gives up before that if records are left
+
+    def _await_abort(self) -> None:
+        """The next transaction begins after it; who has been told so far tries again, or makes a new client."""
+        if self._abort is not None:
+            with _translated(self._settings, final="not aborted"):
+                if not self._abort.wait(self._client.config["max_block_ms"]):
+                    raise BrokerUnavailableError(diagnose(self._settings))
+                self._abort = None
 
     def _find(self, topic: str) -> None:
         """Learn of a topic before the first record to it, and tell a missing one from a missing broker."""

@@ -7,7 +7,14 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, final
 
-__all__ = ["finish_rebalance", "give_out_parked", "learn_of", "read_strange_records", "unanswered_s"]
+__all__ = [
+    "ask_to_abort",
+    "finish_rebalance",
+    "give_out_parked",
+    "learn_of",
+    "read_strange_records",
+    "unanswered_s",
+]
 
 
 def give_out_parked(consumer: Any) -> None:
@@ -35,6 +42,16 @@ def finish_rebalance(consumer: Any) -> None:
         coordinator.request_rejoin()
         if coordinator._join_task is not None and not isinstance(coordinator._join_task, _Attempt):
             coordinator._join_task = _Attempt(coordinator._join_task)
+
+
+def ask_to_abort(producer: Any) -> Any:
+    """Abort a producer's transaction without waiting for the broker: what is returned has ``wait(timeout_ms)``.
+
+    kafka-python's own way waits for as long as nobody answers.
+    """
+    asked = producer._transaction_manager.begin_abort()
+    producer._sender.wakeup()
+    return asked
 
 
 def unanswered_s(consumer: Any) -> float | None:

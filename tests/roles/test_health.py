@@ -60,6 +60,7 @@ def test_a_loop_that_does_not_turn_is_stuck(network: Network) -> None:
     assert health.verdict() == ("ok", True)
     network.clock.advance(2.0)
     assert health.verdict() == ("stuck", False)
+    assert health.gauges()["step_age_s"] >= 31.0
 
 
 def test_an_agent_far_behind_says_so_and_is_well_while_it_works(network: Network) -> None:
@@ -100,6 +101,7 @@ def test_work_that_waits_and_is_not_done_is_a_stall(network: Network) -> None:
         kept.stepped_s = network.clock.monotonic_s()
         verdict = health.verdict()
     assert verdict == ("stalled", False)
+    assert health.gauges()["lag"] == 7
 
 
 def test_a_reader_that_cannot_tell_whether_anything_waits_is_no_idle_one(network: Network) -> None:
@@ -112,6 +114,7 @@ def test_a_reader_that_cannot_tell_whether_anything_waits_is_no_idle_one(network
         kept.stepped_s = network.clock.monotonic_s()
         verdict = health.verdict()
     assert verdict == ("stalled", False)
+    assert "lag" not in health.gauges()
     kept.reader.stats.behind = 0
     assert health.verdict() == ("ok", True)
 

@@ -299,6 +299,8 @@ def test_a_record_that_fails_is_tried_again_in_order_and_then_a_dead_letter(capl
     assert feeder.role.done()[at] == 10
     (letter,) = [o for o in feeder.out if o.topic == "streamgp.dead-letter"]
     assert decode(letter.value, Observation).y == 8.0
+    told = read_dead_letter(Message(letter.topic, 0, 0, letter.key, letter.value, 0, letter.headers))
+    assert (told.reason, told.field, told.offset) == ("not learned: no luck", "y", 8)
     assert [q.time_ms // DAY for q in feeder.published("queries", Query)] == [0, 1, 2, 3, 4, 5, 6, 7, 9]
     assert feeder.role.counts["learning retried"] == 5
     assert 1 <= len(caplog.records) < 5

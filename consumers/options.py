@@ -64,7 +64,12 @@ def shared(command: F) -> F:
 def keeping(command: F) -> F:
     """The options of a role whose state is kept: ``--state``, ``--fresh``, ``--keys`` and ``--health``."""
     for option in (
-        click.option("--fresh", is_flag=True, help="Begin anew, though there is a state: everything is learned again."),
+        click.option(
+            "--fresh",
+            is_flag=True,
+            help="Begin anew, though there is a state: everything is learned again, and what was answered before is "
+            "answered a second time under the same ids. The old snapshots go.",
+        ),
         click.option(
             "--health",
             metavar="HOST:PORT",

@@ -66,7 +66,8 @@ def serve(
     name = role_name(kind, settings, station)
     reads = tuple(subscriptions(kind, settings, station=station, also=also))
     at_once = frozenset({settings.topic("queries"), settings.topic("progress")})
-    work(kind, role, settings, place=Place(name, settings.prefix, reads, at_once), fresh=fresh)
+    place = Place(name, settings.prefix, reads, at_once, settings.state_topics == "per-role")
+    work(kind, role, settings, place=place, fresh=fresh)
     click.echo(f"{name}: stopped", err=True)
     sys.exit(0)
 
@@ -103,7 +104,7 @@ def work(
             ending_within(keep.end_within_s, told),
             serving(place.role, settings, clock) as show,  # before the broker is waited for
         ):
-            wanted = {*written_topics(kind, settings), *(s.topic for s in place.reads)}
+            wanted = {*written_topics(kind, settings, place.role), *(s.topic for s in place.reads)}
             sizes = preflight(log, wanted, command=create_command(settings), stop=told)
             if told.is_set():  # while the broker was waited for
                 return

@@ -11,6 +11,7 @@ import click
 from consumers.options import fail, needs_broker, settings_of, shared
 from streamgp.errors import SettingsError, StreamGPError
 from streamgp.roles.access import rules
+from streamgp.roles.kinds import own_roles
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.topics import topic_plan
 
@@ -28,7 +29,7 @@ def create(broker: str | None, prefix: str | None, settings_file: Path | None, a
     settings = settings_of(settings_file, broker=broker, prefix=prefix)
     try:
         made = KafkaLog(needs_broker(settings), settings.kafka).create_topics(
-            topic_plan(settings.prefix, stations=settings.own_topics())
+            topic_plan(settings.prefix, stations=settings.own_topics(), roles=own_roles(settings))
         )
     except StreamGPError as error:
         fail(error)
@@ -48,7 +49,9 @@ def show(broker: str | None, prefix: str | None, settings_file: Path | None, as_
         topics = KafkaLog(needs_broker(settings), settings.kafka).topics()
     except StreamGPError as error:
         fail(error)
-    wanted = [spec.name for spec in topic_plan(settings.prefix, stations=settings.own_topics())]
+    wanted = [
+        spec.name for spec in topic_plan(settings.prefix, stations=settings.own_topics(), roles=own_roles(settings))
+    ]
     there = {name: topics[name] for name in wanted if name in topics}
     missing = [name for name in wanted if name not in topics]
     if as_json:

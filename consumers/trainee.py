@@ -54,7 +54,8 @@ def command(
     settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
     training = settings.training
     name = role_name("trainee", settings, station)
-    place = Place(name, settings.prefix, tuple(subscriptions("trainee", settings, station=station)))
+    reads = tuple(subscriptions("trainee", settings, station=station))
+    place = Place(name, settings.prefix, reads, own_state=settings.state_topics == "per-role")
 
     rows = training_rows(settings, station)
     try:

@@ -50,7 +50,9 @@ def command(
     """
     log_to_stderr()
     settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), state, keys, health)
-    place = Place(role_name("trainer", settings), settings.prefix, tuple(subscriptions("trainer", settings)))
+    reads = tuple(subscriptions("trainer", settings))
+    own = settings.state_topics == "per-role"
+    place = Place(role_name("trainer", settings), settings.prefix, reads, own_state=own)
 
     server = TrainingServer(settings.training, prefix=settings.prefix, clock=SystemClock())
 

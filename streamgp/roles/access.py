@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Literal
 
-from streamgp.roles.kinds import Kind, role_name, subscriptions, written_topics
+from streamgp.roles.kinds import Kind, kept_topics, role_name, subscriptions, written_topics
 from streamgp.roles.settings import Settings
 
 
@@ -48,12 +48,11 @@ def rules(settings: Settings, *, training: bool = False) -> list[Rule]:
 
 def _rules_of(kind: Kind, station: str | None, settings: Settings) -> list[Rule]:
     role = role_name(kind, settings, station)
-    kept = [settings.topic("journal"), settings.topic("snapshots")]
-    read = [*(s.topic for s in subscriptions(kind, settings, station=station)), *kept]
+    read = [*(s.topic for s in subscriptions(kind, settings, station=station)), *kept_topics(settings, role)]
     own = f"{settings.prefix}.{role}"
     return [
         *(Rule(role, "read", "topic", topic) for topic in dict.fromkeys(read)),
-        *(Rule(role, "write", "topic", topic) for topic in written_topics(kind, settings)),
+        *(Rule(role, "write", "topic", topic) for topic in written_topics(kind, settings, role)),
         Rule(role, "read", "group", own),
         Rule(role, "write", "transactional-id", own),
     ]

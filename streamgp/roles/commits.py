@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from typing import final
 
 from msgspec.structs import replace
 
-from streamgp.errors import BrokerUnavailableError, DeliveryError, FencedError, LogError
+from streamgp.errors import BrokerUnavailableError, CheckpointError, DeliveryError, FencedError, LogError
+from streamgp.roles.strays import Strays
 from streamgp.wire.clock import Clock, Deadline
 from streamgp.wire.deadletter import TOO_LARGE, size_of, smaller
 from streamgp.wire.gate import Gate
-from streamgp.wire.journal import Segment, decode_segment, encode_segment, read_all
+from streamgp.wire.journal import Segment, decode_segment, encode_segment, is_newer, read_each
 from streamgp.wire.log import Log, Outgoing, Partition, Reader, Subscription, Writer
 
 log = logging.getLogger("streamgp.commits")
@@ -59,7 +61,9 @@ class Commits:
         self._stale = False  # whether the fate of the last transaction is not known
         self._lost: list[Outgoing] = []  # written at once, and failed
         self.journal: Reader = log.reader([Subscription(journal, key=role)])
+        self._looked = False  # whether the journal was read with this reader
         self._from: dict[Partition, int] = {}
+        self._strays = Strays(role, "no segment of its journal")
 
     def open(self) -> None:
         """Fence whoever writes as this role; returns when the broker has done so.
@@ -93,12 +97,56 @@ class Commits:
         return self._from
 
     def segments(self, after: int, start: dict[Partition, int]) -> list[Segment]:
-        """This role's committed segments with numbers beyond ``after``, in order, read from ``start`` on."""
-        ends = self.journal.ends()
-        self._from = start or dict.fromkeys(ends, 0)
+        """This role's committed segments with numbers beyond ``after``, in order, read from ``start`` on.
+
+        What is no segment is left out and told; a copy of one is left out.
+
+        Raises
+        ------
+        CheckpointError
+            If one is of a newer release, or two of a number are not the same.
+        """
+        found: dict[int, Segment] = {}
+        for segment in self._own(start, strict=True):
+            if segment.number > after and found.setdefault(segment.number, segment) != segment:
+                raise CheckpointError(
+                    f"{self.role}: {self._journal_topic} holds two different commits {segment.number}: somebody else "
+                    "wrote there, or two logs were put together; start with --fresh to learn everything anew on purpose"
+                )
+        return [found[number] for number in sorted(found)]
+
+    def latest(self) -> tuple[int | None, int]:
+        """The highest number of a commit in the journal, and of a signature; None: there is no commit."""
+        number, sequence = None, 0
+        for segment in self._own({}, strict=False):
+            number, sequence = max(segment.number, number or 0), max(segment.sequence, sequence)
+        return number, sequence
+
+    def _own(self, start: dict[Partition, int], *, strict: bool) -> Iterator[Segment]:
+        if self._looked:  # over a slow line a reader that goes back takes the end that it knew for the end
+            self.journal.close()
+            self.journal = self._log.reader([Subscription(self._journal_topic, key=self.role)])
+        self._looked = True
+        self._from = start or dict.fromkeys(self.journal.ends(), 0)
         self.journal.seek(self._from)
-        found = [decode_segment(m.value) for m in read_all(self.journal, self._clock) if m.key == self.role]
-        return sorted((s for s in found if s.role == self.role and s.number > after), key=lambda s: s.number)
+        for m in read_each(self.journal, self._clock):
+            if m.key != self.role:
+                continue
+            try:
+                segment = decode_segment(m.value)
+            except CheckpointError as error:
+                if strict and is_newer(m.value):
+                    raise CheckpointError(
+                        f"{self.role}: {m.topic}[{m.partition}] at offset {m.offset}: {error}; start the release that "
+                        "wrote it, or start with --fresh to learn everything anew on purpose"
+                    ) from error
+                self._strays.add(m, str(error))
+                continue
+            if segment.role == self.role:
+                yield segment
+            else:
+                self._strays.add(m, f"it is of {segment.role!r}")
+        self._strays.tell()
 
     # -- writing
 
@@ -162,6 +210,11 @@ class Commits:
         except LogError:
             self._stale = True
             raise
+
+    def mark(self, number: int, records: list[Outgoing]) -> None:
+        """Write records with an empty commit of this number, to which no commit before it leads."""
+        empty = Segment(role=self.role, number=number, places=(), positions=(), calls=(), crc=0)
+        self.write([*records, Outgoing(self._journal_topic, self.role, encode_segment(empty))])
 
     def close(self) -> None:
         """Let go within 5 s."""

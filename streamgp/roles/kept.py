@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from streamgp.roles.reach import Reach
 from streamgp.roles.refusals import Refusals
 from streamgp.roles.restart import Restart, called
 from streamgp.roles.settings import KeepSettings
-from streamgp.wire.checkpoint import SnapshotStore, pack
+from streamgp.roles.snapshots import Snapshots
 from streamgp.wire.clock import Clock
 from streamgp.wire.gate import Gate, OpenGate
 from streamgp.wire.journal import Calls, crc_of
@@ -25,14 +24,10 @@ from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader
 
 __all__ = ["Kept", "KeptRole", "MakeStore", "Place"]
 
-log = logging.getLogger("streamgp.kept")
-
 #: calls or outputs after which a commit is due, however short the time
 MOST = 2_000
 #: numbers that a predecessor may have signed with after its last commit
 UNSEEN = 1_000_000
-#: a snapshot may take no more than this share of the time
-SHARE = 0.05
 #: for this share of the commit interval outputs wait for others, where the last commit is an interval ago
 LINGER = 0.1
 
@@ -75,7 +70,6 @@ class Kept:
         self.role = role
         self.place = place
         self.number = 0
-        self.snapshot_s: float | None = None
         self.committed_s: float | None = None
         self.started_s: float | None = None
         self.answered_ms: int | None = None
@@ -93,24 +87,24 @@ class Kept:
         self._fresh = fresh
         self._first = first
         self._commits = Commits(
-            log, prefix=place.prefix, role=place.role, journal=place.topic("journal"), clock=clock, stop=self._stop
+            log,
+            prefix=place.prefix,
+            role=place.role,
+            journal=place.state_topic("journal"),
+            clock=clock,
+            stop=self._stop,
         )
         self._make_store = store
-        self._store: SnapshotStore | None = None
+        self._snapshots: Snapshots | None = None
         self._log_id = ""
-        self._heads: Partition = ("", 0)
         self._ahead_s = 0.0  # the role's time minus the clock's
         self._positions: dict[Partition, int] = {}
         self._calls = Calls()
         self._outputs: list[Outgoing] = []
-        self._head: Outgoing | None = None
         self._crc = 0
         self._since_s: float | None = None  # when the first thing was done that is not committed
         self._output_s: float | None = None  # when the first output of it was
         self._last_s = -math.inf  # when the last commit was, in the role's own time
-        self._busy_s = 0.0
-        self._cost_s = 0.0
-        self._changed = False
         self._idle = False  # whether nothing was done in the last step
 
     # -- starting
@@ -126,21 +120,34 @@ class Kept:
         FencedError
             If another process uses the same state folder.
         """
+        store = self._make_store(self._commits.write)
         restart = Restart(
-            self.role, self.place, log=self._log, commits=self._commits, gate=self.gate, clock=self._clock
+            self.role,
+            self.place,
+            log=self._log,
+            commits=self._commits,
+            store=store,
+            gate=self.gate,
+            clock=self._clock,
+            fresh=self._fresh,
         )
-        self._store = self._make_store(self._commits.write)
-        restart.look(self._store, also=self.reader, fresh=self._fresh)
-        self._log_id, self._heads = restart.log_id, restart.heads
+        self._snapshots = Snapshots(
+            store, restart.heads, role=self.place.role, settings=self._settings, clock=self._clock
+        )
+        restart.look(also=self.reader)
         self._commits.open()  # not earlier: a process that cannot start must not stop one that runs
         stand = restart.go_on()
+        self._log_id = restart.log_id
         self.number, self._positions, self.differs = stand.number, stand.positions, stand.differs
         if stand.now_s is None:
             self._first()
             self.snapshot()  # empty, so that a crash before the next finds one
+            if self._fresh:
+                self._snapshots.begin_anew(self.number, self._commits)
         else:
             self._ahead_s = stand.now_s - self._clock.monotonic_s()
-            self._changed = stand.replayed > 0
+            if stand.replayed:
+                self._snapshots.changed()
         self.gate.sequence += UNSEEN
         self.reader.seek(self._positions)
         self._call("start", self.now_s())
@@ -169,12 +176,13 @@ class Kept:
         for m in messages:
             self._positions[m.topic, m.partition] = m.offset + 1
         self.stepped_s = self._clock.monotonic_s()
-        self._busy_s += 0.0 if inert else self.stepped_s - started
+        snapshots = self._kept_in()
+        snapshots.worked(0.0 if inert else self.stepped_s - started)
         if (then_s := self._reach.look(now_s)) is not None:
             self._call("reached", then_s)
         if self._due(now_s):
             self.commit()
-            if self._snapshot_due():
+            if snapshots.due():
                 self._try_snapshot()
         self._idle = not (messages or out or then_s is not None)
         return not self._idle
@@ -231,7 +239,8 @@ class Kept:
         """Make all that was done final; see :meth:`streamgp.roles.commits.Commits.commit` for what it raises."""
         if self._since_s is None:
             return
-        outputs = self._outputs if self._head is None else [*self._outputs, self._head]
+        snapshots = self._kept_in()
+        outputs = self._outputs if snapshots.head is None else [*self._outputs, snapshots.head]
         segment = self._calls.segment(
             self.place.role,
             number=self.number + 1,
@@ -240,17 +249,22 @@ class Kept:
         )
         self._commits.commit(segment, outputs, self.role.done(), self.gate)
         self.number += 1
-        self._outputs, self._head, self._calls, self._crc = [], None, Calls(), 0
+        self._outputs, self._calls, self._crc = [], Calls(), 0
         self._since_s, self._output_s, self._last_s = None, None, self.now_s()
-        self._changed = True
+        snapshots.head = None
+        snapshots.changed()
         self.committed_s = self.stepped_s = self._clock.monotonic_s()
 
     # -- snapshots
 
-    def _snapshot_due(self) -> bool:
-        age_s = self._clock.monotonic_s() - (self.snapshot_s or 0.0)
-        wanted = age_s >= self._settings.snapshot_every_s or self._busy_s >= self._settings.snapshot_busy_s
-        return self._changed and wanted and age_s * SHARE >= self._cost_s
+    @property
+    def snapshot_s(self) -> float | None:
+        """When the last snapshot was written, or tried, by the clock."""
+        return None if self._snapshots is None else self._snapshots.taken_s
+
+    def _kept_in(self) -> Snapshots:
+        assert self._snapshots is not None, "it is recovered first"
+        return self._snapshots
 
     def snapshot(self) -> None:
         """Keep the state as of the last commit.
@@ -260,7 +274,6 @@ class Kept:
         CheckpointError
             If it could not be written; those before it are as they were.
         """
-        assert self._store is not None
         started = self._clock.monotonic_s()
         data = {
             "role": self.place.role,
@@ -272,13 +285,7 @@ class Kept:
             "gate": self.gate.state(),
             "state": self.role.state(),
         }
-        self._store.save(self.number, pack(data))
-        role = self.place.role
-        topic, part = self._heads
-        self._head = Outgoing(topic, f"{role}/head", str(self.number).encode(), partition=part)
-        self.snapshot_s = self._clock.monotonic_s()
-        self._cost_s = self.snapshot_s - started
-        self._busy_s, self._changed = 0.0, False
+        self._kept_in().keep(self.number, data, since_s=started)
 
     def _try_snapshot(self) -> None:
         """The journal bridges one that fails: a full disk is no reason to stop."""
@@ -287,9 +294,7 @@ class Kept:
         except FencedError:
             raise
         except (CheckpointError, LogError) as error:
-            log.warning("%s: %s", self.place.role, error)
-            self._busy_s = 0.0
-            self.snapshot_s = self._clock.monotonic_s()
+            self._kept_in().failed(error)
 
     # -- ending
 
@@ -303,8 +308,8 @@ class Kept:
         """Let go of everything; what is not committed is done again by the successor."""
         self.reader.close()
         self._commits.close()
-        if self._store is not None:
-            self._store.close()
+        if self._snapshots is not None:
+            self._snapshots.close()
 
     def run(self) -> None:
         """All of it, until told to stop.

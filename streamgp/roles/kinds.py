@@ -42,9 +42,26 @@ def role_name(kind: Kind, settings: Settings, station: str | None = None) -> str
     return ".".join(filter(None, (kind, station, run if kind in ("trainer", "trainee") else None)))
 
 
-def written_topics(kind: Kind, settings: Settings) -> list[str]:
+def own_roles(settings: Settings) -> list[str]:
+    """Roles that have a journal and a snapshots topic of their own."""
+    if settings.state_topics == "shared":
+        return []
+    kinds: tuple[Kind, ...] = ("cloud", "scorer", "trainer")
+    agents: tuple[Kind, ...] = ("agent", "trainee")
+    return [role_name(kind, settings) for kind in kinds] + [
+        role_name(kind, settings, station) for kind in agents for station in settings.stations
+    ]
+
+
+def kept_topics(settings: Settings, role: str) -> list[str]:
+    """Where a role keeps what its successor needs: its journal and its snapshots."""
+    return [settings.state_topic(suffix, role) for suffix in ("journal", "snapshots")]
+
+
+def written_topics(kind: Kind, settings: Settings, role: str) -> list[str]:
     """The topics that a role writes to, its journal and snapshots among them."""
-    return [settings.topic(suffix) for suffix in (*_WRITES.get(kind, ()), "dead-letter", "journal", "snapshots")]
+    written = [settings.topic(suffix) for suffix in (*_WRITES.get(kind, ()), "dead-letter")]
+    return written + kept_topics(settings, role)
 
 
 def subscriptions(

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from streamgp.roles.loop import Role
 from streamgp.wire.checkpoint import SnapshotStore
 from streamgp.wire.log import Outgoing, Subscription
+from streamgp.wire.topics import role_topic
 
 
 class KeptRole(Role, Protocol):
@@ -42,12 +43,18 @@ class Place:
 
     ``at_once`` are topics whose records carry ids and repeat harmlessly: questions and promises. The stations
     wait for each other's, so they are written before their commit, and once more by whoever starts again.
+    ``own_state`` says that its journal and its snapshots are in topics of its own.
     """
 
     role: str
     prefix: str
     reads: tuple[Subscription, ...]
     at_once: frozenset[str] = frozenset()
+    own_state: bool = False
 
     def topic(self, suffix: str) -> str:
         return f"{self.prefix}.{suffix}"
+
+    def state_topic(self, suffix: str) -> str:
+        """The role's ``journal`` or ``snapshots``."""
+        return role_topic(self.prefix, suffix, self.role) if self.own_state else self.topic(suffix)

@@ -10,14 +10,15 @@ from typing import Any, final
 
 from streamgp.errors import CheckpointError, LogError
 from streamgp.roles.commits import Commits
+from streamgp.roles.heads import Heads
 from streamgp.roles.place import KeptRole, Place
 from streamgp.roles.plain import offsets_in
 from streamgp.roles.reach import Patient
 from streamgp.wire.checkpoint import SnapshotStore, unpack
 from streamgp.wire.clock import Clock
 from streamgp.wire.gate import Gate
-from streamgp.wire.journal import Again, Segment, crc_of, read_all
-from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader, Subscription
+from streamgp.wire.journal import MOST, Again, Segment, crc_of
+from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader
 
 log = logging.getLogger("streamgp.kept")
 
@@ -40,28 +41,68 @@ class Stand:
     differs: int = 0
 
 
+class _OfAnotherError(CheckpointError):
+    """A snapshot is whole, and not of this role or these topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What a snapshot says of the place that it is of."""
+
+    number: int
+    positions: dict[Partition, int]
+    journal: dict[Partition, int]
+    now_s: float | None
+
+
+def _base_of(base: dict[str, Any]) -> _Base:
+    try:
+        number, now_s = int(base["number"]), float(base["now_s"])
+        return _Base(number, offsets_in(base["positions"]), offsets_in(base["journal"]), now_s)
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"damaged: {error}") from error
+
+
 @final
 class Restart:
     """One restart: :meth:`look` restores the role from a snapshot, :meth:`go_on` calls it as the journal says.
 
-    Between the two the caller fences other processes of the role: who cannot start fences nobody, and the journal is
-    read when nobody else adds to it.
+    Between the two the caller fences other processes of the role: who cannot start fences nobody, and what the others
+    committed meanwhile is read when nobody adds to it any more.
+
+    Parameters
+    ----------
+    fresh
+        Begin anew, though there was a state.
     """
 
-    def __init__(self, role: KeptRole, place: Place, *, log: Log, commits: Commits, gate: Gate, clock: Clock) -> None:
+    def __init__(
+        self,
+        role: KeptRole,
+        place: Place,
+        *,
+        log: Log,
+        commits: Commits,
+        store: SnapshotStore,
+        gate: Gate,
+        clock: Clock,
+        fresh: bool = False,
+    ) -> None:
         self.log_id = ""
-        self.heads: Partition = ("", 0)
+        self.heads = Heads(log, place, clock=clock)
         self._role = role
         self._place = place
         self._log = log
         self._commits = commits
+        self._store = store
         self._gate = gate
         self._clock = clock
-        self._head: int | None = None
-        self._base: dict[str, Any] | None = None
+        self._fresh = fresh
+        self._base: _Base | None = None
+        self._damaged = 0  # the highest number of a snapshot that was, and cannot be used
 
-    def look(self, store: SnapshotStore, *, also: Reader, fresh: bool = False) -> None:
-        """Restore the newest good snapshot of a store; ``also`` is connected meanwhile.
+    def look(self, *, also: Reader) -> None:
+        """Restore the newest good snapshot of the store; ``also`` is connected meanwhile.
 
         Raises
         ------
@@ -71,12 +112,10 @@ class Restart:
         with ThreadPoolExecutor(2) as waiting:  # a connection takes as long as a large state does
             waiting.submit(_connected, also)
             waiting.submit(_connected, self._commits.journal)
-            self.log_id = self._log.topic_id(self._place.topic("journal"))
-            self.heads, self._head = self._look_up_head()
-            kept = [] if fresh else store.load()
-            self._base = self._newest_good(kept)
-        if self._base is None and not fresh and (kept or self._head is not None):
-            raise CheckpointError(self._nothing_to_go_on_from(kept=bool(kept)))
+            self.log_id = self._log.topic_id(self._place.state_topic("journal"))
+            self.heads.look()
+            if not self._fresh:
+                self._restore()
 
     def go_on(self) -> Stand:
         """Do the commits after the snapshot again, writing nothing.
@@ -84,47 +123,60 @@ class Restart:
         Raises
         ------
         CheckpointError
-            If the journal does not reach back to the snapshot.
+            If the journal does not lead on from the snapshot, or another process worked since :meth:`look` and its
+            state is not to be had.
         """
-        if self._base is None:
-            return self._first()
-        number, head = self._base["number"], self._head or 0
-        stand = Stand(number, offsets_in(self._base["positions"]), self._base["now_s"])
-        segments = self._commits.segments(number, offsets_in(self._base["journal"]))
-        last = number + len(segments)
-        if [s.number for s in segments] != list(range(number + 1, last + 1)) or last < head:
-            raise CheckpointError(
-                f"{self._place.role}: the journal does not reach back to snapshot {number}; put back a newer one, "
-                "or start with --fresh to learn everything anew on purpose"
-            )
+        if self._fresh:
+            return self._anew()
+        base = self._base
+        if base is None:
+            begun = self._commits.segments(0, {})
+            if not begun:
+                return Stand()
+            base = self._base_of_another(begun)
+        segments = self._commits.segments(base.number, base.journal)
+        self._check_chain(base.number, segments)
+        stand = Stand(base.number, base.positions, base.now_s)
         if segments:
             self._do_all_again(segments, stand)
-        log.info("%s: snapshot %d and %d commits after it", self._place.role, number, len(segments))
+        log.info("%s: snapshot %d and %d commits after it", self._place.role, base.number, len(segments))
         return stand
 
     # -- the snapshot
 
-    def _look_up_head(self) -> tuple[Partition, int | None]:
-        """Where the number of the last snapshot is kept, and that number: it outlives folder and journal."""
-        reader = self._log.reader([Subscription(self._place.topic("snapshots"), key=self._place.role)])
-        try:
-            (place,) = reader.ends()
-            heads = [m for m in read_all(reader, self._clock) if m.key == f"{self._place.role}/head"]
-        finally:
-            reader.close()
-        return place, int(heads[-1].value or b"0") if heads else None
+    def _restore(self) -> None:
+        kept = self._store.load()
+        self._base = self._newest_good(kept)
+        if self._base is None and (kept or self.heads.number is not None):
+            raise CheckpointError(self._nothing_to_go_on_from(kept=bool(kept)))
 
-    def _newest_good(self, kept: list[tuple[int, bytes]]) -> dict[str, Any] | None:
+    def _base_of_another(self, begun: list[Segment]) -> _Base:
+        """Of the process of this role that began after this one had looked."""
+        self.heads.look()
+        self._restore()
+        if self._base is None:
+            raise CheckpointError(
+                f"{self._place.role}: commits {begun[0].number} to {begun[-1].number} are in "
+                f"{self._place.state_topic('journal')}, and no snapshot is in its store; stop this one if the role "
+                "runs elsewhere, with its own state; else put the state back, or start with --fresh to learn "
+                "everything anew on purpose"
+            )
+        return self._base
+
+    def _newest_good(self, kept: list[tuple[int, bytes]]) -> _Base | None:
         for number, data in kept:
             try:
                 base = unpack(data)
                 self._check_base(base)
+                found = _base_of(base)
                 self._role.restore(base["state"])
                 self._gate.restore(base["gate"])
             except CheckpointError as error:
                 log.warning("%s: snapshot %d cannot be used: %s", self._place.role, number, error)
+                if not isinstance(error, _OfAnotherError):
+                    self._damaged = max(self._damaged, number)
             else:
-                return base
+                return found
         return None
 
     def _check_base(self, base: dict[str, Any]) -> None:
@@ -132,25 +184,46 @@ class Restart:
         if missing:
             raise CheckpointError(f"damaged: it has no {sorted(missing)}")
         if base["role"] != self._place.role:
-            raise CheckpointError(f"it is of role {base['role']}, not of {self._place.role}")
+            raise _OfAnotherError(f"it is of role {base['role']}, not of {self._place.role}")
         if base["log"] != self.log_id:
-            raise CheckpointError("it belongs to other topics: they were made anew, or this is another broker")
+            raise _OfAnotherError("it belongs to other topics: they were made anew, or this is another broker")
 
     def _nothing_to_go_on_from(self, *, kept: bool) -> str:
-        known = "there are snapshots" if self._head is None else f"snapshot {self._head} is known to {self.heads[0]}"
+        number = self.heads.number
+        known = "there are snapshots" if number is None else f"snapshot {number} is known to {self.heads.at[0]}"
         elsewhere = "" if kept else "stop this one if the role runs elsewhere, with its own state; else "
         return (
             f"{self._place.role}: {known}, and none that can be used is in its store; {elsewhere}put the state back, "
             "or start with --fresh to learn everything anew on purpose"
         )
 
-    def _first(self) -> Stand:
-        """The first start, or one that begins anew: numbers go on from what the journal knows."""
-        if self._head is None:
-            return Stand()
-        known = self._commits.segments(0, {})
-        self._gate.sequence = max([self._gate.sequence, *(s.sequence for s in known)])
-        return Stand(max([self._head, *(s.number for s in known)]))
+    def _anew(self) -> Stand:
+        """Numbers go on beyond all that is known, and one is left out: no journal leads from an old snapshot here.
+
+        Whoever begins anew marks that in the journal, so that the head of before is not behind it.
+        """
+        journaled, sequence = self._commits.latest()
+        self._gate.sequence = max(self._gate.sequence, sequence)
+        known = [n for n in (self.heads.number, journaled, *self._store.numbers()) if n is not None]
+        number = max(known) + 2 if known else 0
+        if number + 1 >= MOST:
+            raise CheckpointError(
+                f"{self._place.role}: number {number - 2} of a commit or snapshot is known, which no role ever "
+                "reaches: somebody else wrote it; make the topics journal and snapshots anew, and an empty store"
+            )
+        return Stand(number)
+
+    def _check_chain(self, number: int, segments: list[Segment]) -> None:
+        """That the segments lead on from a snapshot, one by one, to the last that is known."""
+        found = [s.number for s in segments]
+        known = max([self.heads.number or 0, self._damaged, *found])
+        missing = next((n for n, has in enumerate(found, number + 1) if n != has), number + len(found) + 1)
+        if missing <= known:
+            raise CheckpointError(
+                f"{self._place.role}: the journal does not reach back to snapshot {number}: commit {missing} is not in "
+                f"{self._place.state_topic('journal')}, though {known} is known; it is too old, or the role "
+                "began anew after it; put back a newer one, or start with --fresh to learn everything anew on purpose"
+            )
 
     # -- the journal
 

@@ -26,7 +26,7 @@ from streamgp.roles.sections import (
     SigningSettings,
 )
 from streamgp.roles.training_settings import MODEL_ROWS, TrainingSettings
-from streamgp.wire.topics import station_topic
+from streamgp.wire.topics import role_topic, station_topic
 
 __all__ = [
     "AgentSettings",
@@ -56,6 +56,9 @@ class Settings(Section, frozen=True, kw_only=True):
     observation_topics: Literal["shared", "per-station"] = "shared"
     """``per-station``: the observations of each of ``stations`` have a topic of their own, so that the broker's
     access control can keep everybody else out of it (docs/acl.md)."""
+    state_topics: Literal["shared", "per-role"] = "shared"
+    """``per-role``: each role has a journal and a snapshots topic of its own, so that access control can keep everybody
+    else from writing under its name, and from reading what its model was learned from (docs/acl.md)."""
     model: ModelSettings = ModelSettings()
     features: RowSettings = RowSettings()
     agent: AgentSettings = AgentSettings()
@@ -81,6 +84,10 @@ class Settings(Section, frozen=True, kw_only=True):
         if self.observation_topics == "shared":
             return self.topic("observations")
         return station_topic(self.prefix, station)
+
+    def state_topic(self, suffix: str, role: str) -> str:
+        """Where a role's ``journal`` or ``snapshots`` are."""
+        return self.topic(suffix) if self.state_topics == "shared" else role_topic(self.prefix, suffix, role)
 
     def suffix(self, topic: str) -> str:
         """What a topic is about, without the prefix; all topics of observations are ``observations``."""
@@ -164,6 +171,10 @@ def check(settings: Settings, *, source: str = "settings") -> None:
         (
             settings.observation_topics == "per-station" and not settings.stations,
             "observation_topics: per-station needs the names of all `stations`",
+        ),
+        (
+            settings.state_topics == "per-role" and not settings.stations,
+            "state_topics: per-role needs the names of all `stations`",
         ),
         (model.n_neighbors < 1, "model.n_neighbors must be at least 1"),
         (min(model.n_global, model.n_local) < 1, "model.n_global and model.n_local must be at least 1"),

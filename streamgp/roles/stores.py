@@ -32,11 +32,11 @@ def make_store(state: str | None, place: Place, *, log: Log, clock: Clock) -> Ma
 
     def make(write: Callable[[list[Outgoing]], None]) -> SnapshotStore:
         if state == TOPIC:
-            return TopicStore(log, place.topic("snapshots"), place.role, write=write, clock=clock)
+            return TopicStore(log, place.state_topic("snapshots"), place.role, write=write, clock=clock)
         if state is not None:
             return FolderStore(Path(state) / folder_name(place.role))
         home = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-        own = log.topic_id(place.topic("journal"))
+        own = log.topic_id(place.state_topic("journal"))
         return FolderStore(home / "streamgp" / f"{place.prefix}-{own}" / folder_name(place.role))
 
     return make

@@ -32,7 +32,7 @@ _DIGEST = 32
 _ARRAY, _LONG = 1, 2
 #: dtype kinds that are numbers; an array of objects would need pickle
 _NUMBERS = frozenset("biufc")
-_NAME = re.compile(r"snapshot-(\d{12})\.sgp")
+_NAME = re.compile(r"snapshot-(\d{12,15})\.sgp")
 
 
 def pack(state: Mapping[str, Any]) -> bytes:
@@ -149,7 +149,7 @@ class SnapshotStore(Protocol):
     """Where the snapshots of one role are kept: at least the last two."""
 
     def save(self, number: int, data: bytes) -> None:
-        """Keep a snapshot for good, whole or not at all; numbers grow.
+        """Keep a snapshot for good, whole or not at all, and the one before it; numbers grow.
 
         Raises
         ------
@@ -159,6 +159,18 @@ class SnapshotStore(Protocol):
 
     def load(self) -> list[tuple[int, bytes]]:
         """Numbers and bytes of what is kept, the newest first; damage is the reader's to find."""
+
+    def numbers(self) -> list[int]:
+        """Those of :meth:`load`, without what is in them."""
+
+    def forget(self, before: int) -> None:
+        """Let those with smaller numbers go for good: they are of a life that is over.
+
+        Raises
+        ------
+        CheckpointError, LogError
+            If they could not be; the others are untouched.
+        """
 
     def close(self) -> None:
         """Let go."""
@@ -214,7 +226,7 @@ class FolderStore:
                 os.fsync(out.fileno())
             part.rename(path)
             self._sync()
-            for old in self._numbers()[2:]:
+            for old in [n for n in self._numbers() if n < number][1:]:
                 self._path(old).unlink(missing_ok=True)
         except OSError as error:
             with suppress(OSError):
@@ -226,6 +238,21 @@ class FolderStore:
             return [(number, self._path(number).read_bytes()) for number in self._numbers()]
         except OSError as error:
             raise CheckpointError(f"the state folder {self.folder} cannot be read: {error.strerror}") from error
+
+    def numbers(self) -> list[int]:
+        try:
+            return self._numbers()
+        except OSError as error:
+            raise CheckpointError(f"the state folder {self.folder} cannot be read: {error.strerror}") from error
+
+    def forget(self, before: int) -> None:
+        try:
+            for old in self._numbers():
+                if old < before:
+                    self._path(old).unlink(missing_ok=True)
+            self._sync()
+        except OSError as error:
+            raise CheckpointError(f"old snapshots in {self.folder} were not removed: {error.strerror}") from error
 
     def close(self) -> None:
         if self._lock >= 0:

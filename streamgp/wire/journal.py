@@ -9,8 +9,8 @@ state to the bit, without writing again what was written.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
-from typing import final
+from collections.abc import Iterable, Iterator
+from typing import Annotated, TypeAlias, final
 
 import msgspec
 
@@ -19,6 +19,8 @@ from streamgp.wire.clock import Clock, Deadline
 from streamgp.wire.log import Log, Message, Outgoing, Partition, Reader, Subscription
 
 VERSION = 1
+#: numbers of commits and snapshots are below this: two a second would take 15 million years
+MOST = 10**15
 #: how long a topic is read for what it holds until nothing moves
 PATIENCE_S = 30.0
 #: offsets that are no messages (markers of transactions) within one run, at the most
@@ -46,6 +48,14 @@ class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: str = "step"
 
 
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MOST)]
+Offset: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
     """All calls of one commit. ``positions`` are the next offsets to read after it, one a place.
 
@@ -54,16 +64,17 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 
     v: int = VERSION
     role: str
-    number: int
+    number: Number
     places: tuple[Partition, ...]
-    positions: tuple[int, ...]
+    positions: tuple[Offset, ...]
     calls: tuple[Call, ...]
     crc: int
-    sequence: int = 0
+    sequence: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = 0
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Segment)
+_versions = msgspec.msgpack.Decoder(_Version)
 
 
 def encode_segment(segment: Segment) -> bytes:
@@ -87,13 +98,25 @@ def decode_segment(data: bytes | None) -> Segment:
     CheckpointError
         For anything else, or a version that this release does not read.
     """
+    if is_newer(data):
+        version = _versions.decode(data or b"").v
+        raise CheckpointError(f"a segment of version {version}, this release reads {VERSION}")
     try:
         segment = _decoder.decode(data or b"")
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise CheckpointError(f"no segment of a journal: {error}") from error
-    if segment.v != VERSION:
-        raise CheckpointError(f"a segment of version {segment.v}, this release reads {VERSION}")
+    places = len(segment.places)
+    if len(segment.positions) != places or any(not 0 <= r.place < places for c in segment.calls for r in c.runs):
+        raise CheckpointError("no segment of a journal: its places do not fit together")
     return segment
+
+
+def is_newer(data: bytes | None) -> bool:
+    """Whether it is a segment as a later release writes it, in whatever form: no stray record."""
+    try:
+        return _versions.decode(data or b"").v > VERSION
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return False
 
 
 def crc_of(outputs: Iterable[Outgoing], crc: int = 0) -> int:
@@ -224,23 +247,27 @@ class Again:
 
 
 def read_all(reader: Reader, clock: Clock) -> list[Message]:
-    """All that the partitions of a reader hold, from where it stands to their ends.
+    """What :func:`read_each` gives, as a list."""
+    return list(read_each(reader, clock))
+
+
+def read_each(reader: Reader, clock: Clock) -> Iterator[Message]:
+    """All that the partitions of a reader hold, from where it stands to their ends, one after the other.
 
     Raises
     ------
     BrokerUnavailableError
         If the broker is away, or somebody's open transaction hides the end, for longer than 30 s.
     """
-    found: list[Message] = []
     deadline, wait_s = Deadline(clock, PATIENCE_S), 0.0
     while True:
         messages = reader.poll(wait_s)
         wait_s = 0.1
-        found += messages
+        yield from messages
         if messages:
             deadline = Deadline(clock, PATIENCE_S)
         elif reader.stats.behind == 0:
-            return found
+            return
         elif deadline.passed():
             raise BrokerUnavailableError("a topic could not be read to its end")
 

@@ -85,14 +85,31 @@ def station_topic(prefix: str, station: str) -> str:
     >>> station_topic("streamgp", "Malin Head"), station_topic("streamgp", "a_b")
     ('streamgp.observations.Malin_20Head', 'streamgp.observations.a_5fb')
     """
-    legal = re.sub(r"[^A-Za-z0-9.-]", lambda m: "".join(f"_{b:02x}" for b in m.group().encode()), station)
-    room = MOST_NAME - len(topic_name(prefix, "observations."))
+    return _topic_of(prefix, "observations", station)
+
+
+def role_topic(prefix: str, suffix: str, role: str) -> str:
+    """The topic ``journal`` or ``snapshots`` of one role, where each has its own.
+
+    Examples
+    --------
+    >>> role_topic("streamgp", "journal", "agent.Malin Head")
+    'streamgp.journal.agent.Malin_20Head'
+    """
+    return _topic_of(prefix, suffix, role)
+
+
+def _topic_of(prefix: str, suffix: str, name: str) -> str:
+    legal = re.sub(r"[^A-Za-z0-9.-]", lambda m: "".join(f"_{b:02x}" for b in m.group().encode()), name)
+    room = MOST_NAME - len(topic_name(prefix, f"{suffix}."))
     if len(legal) > room:
-        legal = f"{legal[: max(0, room - 34)]}__{hashlib.sha256(station.encode()).hexdigest()[:32]}"
-    return topic_name(prefix, f"observations.{legal}")
+        legal = f"{legal[: max(0, room - 34)]}__{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    return topic_name(prefix, f"{suffix}.{legal}")
 
 
-def topic_plan(prefix: str, *, partitions: int = PARTITIONS, stations: Iterable[str] = ()) -> list[TopicSpec]:
+def topic_plan(
+    prefix: str, *, partitions: int = PARTITIONS, stations: Iterable[str] = (), roles: Iterable[str] = ()
+) -> list[TopicSpec]:
     """All topics of a deployment, as :meth:`streamgp.wire.log.Log.create_topics` takes them.
 
     Parameters
@@ -103,6 +120,8 @@ def topic_plan(prefix: str, *, partitions: int = PARTITIONS, stations: Iterable[
         Of the topics that are not broadcast; it cannot be changed later without moving keys.
     stations
         Stations whose observations get a topic of their own.
+    roles
+        Roles whose journal and snapshots get topics of their own.
 
     Raises
     ------
@@ -116,16 +135,22 @@ def topic_plan(prefix: str, *, partitions: int = PARTITIONS, stations: Iterable[
     """
     if partitions < 1:
         raise SettingsError(f"partitions must be at least 1, not {partitions}")
-    return [
-        TopicSpec(
-            topic_name(prefix, suffix),
-            partitions=1 if suffix in BROADCAST | {"globals"} else partitions,
-            compacted=suffix in COMPACTED,
-            retention_ms=RETENTION_MS.get(suffix),
-            config=CONFIG.get(suffix, {}),
-        )
+    shared = [
+        _spec(topic_name(prefix, suffix), suffix, 1 if suffix in BROADCAST | {"globals"} else partitions)
         for suffix in (*TOPICS, DEAD_LETTER, *INTERNAL)
-    ] + [TopicSpec(station_topic(prefix, station)) for station in stations]
+    ]
+    rows = [TopicSpec(station_topic(prefix, station)) for station in stations]
+    return shared + rows + [_spec(role_topic(prefix, suffix, role), suffix, 1) for role in roles for suffix in INTERNAL]
+
+
+def _spec(name: str, suffix: str, partitions: int) -> TopicSpec:
+    return TopicSpec(
+        name,
+        partitions=partitions,
+        compacted=suffix in COMPACTED,
+        retention_ms=RETENTION_MS.get(suffix),
+        config=CONFIG.get(suffix, {}),
+    )
 
 
 def preflight(

@@ -18,6 +18,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 
 from streamgp.cli import main
 from streamgp.errors import LogError
+from streamgp.roles.kinds import own_roles
 from streamgp.roles.settings import Settings
 from streamgp.wire.codec import encode
 from streamgp.wire.kafka import KafkaLog
@@ -37,7 +38,7 @@ KINDS = {
     "group": ResourceType.GROUP,
     "transactional-id": ResourceType.TRANSACTIONAL_ID,
 }
-SETTINGS = Settings(prefix=PREFIX, stations=STATIONS, observation_topics="per-station")
+SETTINGS = Settings(prefix=PREFIX, stations=STATIONS, observation_topics="per-station", state_topics="per-role")
 
 
 def table(user: str) -> dict[str, Any]:
@@ -53,7 +54,8 @@ def settings_file(folder: Path, user: str) -> Path:
     path = folder / f"{user}.toml"
     rows = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table(user).items())
     path.write_text(
-        f'prefix = "{PREFIX}"\nstations = ["A", "B"]\nobservation_topics = "per-station"\n'
+        f'prefix = "{PREFIX}"\nstations = ["A", "B"]\n'
+        'observation_topics = "per-station"\nstate_topics = "per-role"\n'
         f"[agent]\nsettle_s = 0.0\nmax_wait_s = 0.5\nidle_wait_s = 0.2\n[keep]\nend_within_s = 20.0\n[kafka]\n{rows}\n"
     )
     return path
@@ -73,7 +75,7 @@ def guarded(own_broker: OwnBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     }
     address = own_broker.start()
     log = KafkaLog(address, table("admin"))
-    log.create_topics(topic_plan(PREFIX, partitions=2, stations=STATIONS))
+    log.create_topics(topic_plan(PREFIX, partitions=2, stations=STATIONS, roles=own_roles(SETTINGS)))
     log.close()
     file = settings_file(tmp_path_factory.mktemp("admin"), "admin")
     told = json.loads(CliRunner().invoke(main, ["topics", "acl", "--settings", str(file), "--json"]).stdout)
@@ -132,6 +134,18 @@ def test_a_neighbours_rows_are_out_of_reach(guarded: str) -> None:
         write_and_flush(writer, Outgoing(SETTINGS.observations_topic("A"), "A", b"{}"))
     with pytest.raises(LogError, match="denies access"):
         start_as(log, f"{PREFIX}.agent.A")
+    log.close()
+
+
+def test_a_neighbours_journal_and_snapshots_are_out_of_reach(guarded: str) -> None:
+    """Nothing of its own making can stand under the neighbour's name; nor are the rows in a snapshot to be read."""
+    log = KafkaLog(guarded, table("agent.B"))
+    for suffix in ("journal", "snapshots"):
+        topic = SETTINGS.state_topic(suffix, "agent.A")
+        with pytest.raises(LogError, match=r"denies access|does not exist"):
+            read_something(log.reader([Subscription(topic)]))
+        with pytest.raises(LogError, match=r"Authorization|denies|not confirmed|does not exist"):
+            write_and_flush(log.writer(), Outgoing(topic, "agent.A/head", b"7"))
     log.close()
 
 

@@ -14,6 +14,7 @@ from streamgp.roles.addresses import ReadsWhole
 from streamgp.roles.cloud import CloudRole
 from streamgp.roles.identity import make_gate
 from streamgp.roles.kept import Kept, KeptRole, Place
+from streamgp.roles.kinds import own_roles
 from streamgp.roles.scorer import ScorerRole
 from streamgp.roles.settings import AgentSettings, KeepSettings, ModelSettings, RowSettings, Settings
 from streamgp.roles.station import AgentRole
@@ -121,7 +122,7 @@ class Network:
         self.settings = settings
         self.clock = ManualClock(1_790_000_000_000)
         self.log = log or MemoryLog(clock=self.clock)
-        self.log.create_topics(topic_plan(settings.prefix, partitions=2))
+        self.log.create_topics(topic_plan(settings.prefix, partitions=2, roles=own_roles(settings)))
         self.logs = {name: Crashing(self.log) for name in self.names()}
         self.roles: dict[str, KeptRole] = {}
         self.kept: dict[str, Kept] = {}
@@ -152,7 +153,7 @@ class Network:
             role.sized(self.log.topics())
 
         def store(write: Callable[[list[Outgoing]], None]) -> FolderStore | TopicStore:
-            topic = self.settings.topic("snapshots")
+            topic = self.settings.state_topic("snapshots", name)
             if self.state == "topic":
                 self.stores[name] = TopicStore(self.log, topic, name, write=write, clock=self.clock)
             else:
@@ -161,7 +162,7 @@ class Network:
 
         self.kept[name] = Kept(
             role,
-            Place(name, self.settings.prefix, reads, at_once),
+            Place(name, self.settings.prefix, reads, at_once, self.settings.state_topics == "per-role"),
             log=self.logs[name],  # type: ignore[arg-type]  # it passes everything on
             store=store,
             clock=self.clock,

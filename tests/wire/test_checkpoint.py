@@ -112,6 +112,20 @@ def test_the_one_before_is_kept(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_was_just_kept_stays_whatever_else_is_there(tmp_path: Path) -> None:
+    """Files with higher numbers, of other topics, are no newer snapshots of this role."""
+    for number in (19, 23):
+        (tmp_path / f"snapshot-{number:012d}.sgp").write_bytes(b"another's")
+    store = FolderStore(tmp_path)
+    for number in (3, 4, 12):
+        store.save(number, pack({"n": number}))
+    assert [n for n, _ in store.load()] == store.numbers() == [23, 19, 12, 4]
+    store.save(10**13, pack({"n": 10**13}))
+    store.forget(23)
+    assert store.numbers() == [10**13, 23]
+    store.close()
+
+
 def test_one_process_a_folder(tmp_path: Path) -> None:
     """C41: the second of the two stops, and says why."""
     store = FolderStore(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec.structs import replace
 
 from streamgp.roles.loop import together
 from streamgp.roles.trainer import TrainingServer
@@ -30,6 +31,11 @@ SETTINGS = TrainingSettings(
     round_s=10.0,
     wait_s=60.0,
 )
+
+
+def changed(**changes: object) -> TrainingSettings:
+    """The settings, some of them changed."""
+    return replace(SETTINGS, **changes)  # type: ignore[arg-type]
 
 
 def rows_of(n_clients: int, *, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -199,11 +199,18 @@ class Verifier:
             return "foreign"
         if abs(message.timestamp_ms - signed_ms) > self._max_delay_ms:
             return "stale"
-        place = (entry.role, (message.topic, message.partition))
-        if sequence <= self._last.get(place, -1):
+        if sequence <= self._seen(identity, entry.role, message):
             return "replayed"
-        self._last[place] = sequence
+        self._last[identity.hex(), (message.topic, message.partition)] = sequence
         return None
+
+    def _seen(self, identity: bytes, role: str, message: Message) -> int:
+        """The last number of a key: not of its role, whose next key a thief of this one must not silence.
+
+        States of before keys were told apart hold it by the role.
+        """
+        place = (message.topic, message.partition)
+        return max(self._last.get((name, place), -1) for name in (identity.hex(), role))
 
     def _is_good(self, identity: bytes, signature: bytes, root: bytes) -> bool:
         """Whether the key signed this root; that of many records is verified once."""
@@ -225,15 +232,15 @@ class Verifier:
             _, identity, _, sequence, _ = _FIELDS.unpack(header[: _FIELDS.size])
             entry = self.allowed.find(identity)
             if entry is not None:
-                place = (entry.role, (message.topic, message.partition))
-                self._last[place] = max(sequence, self._last.get(place, -1))
+                place = (message.topic, message.partition)
+                self._last[identity.hex(), place] = max(sequence, self._seen(identity, entry.role, message))
 
     def state(self) -> list[Any]:
-        """The last number seen of each role on each partition."""
-        return [[role, topic, index, number] for (role, (topic, index)), number in self._last.items()]
+        """The last number seen of each key on each partition."""
+        return [[key, topic, index, number] for (key, (topic, index)), number in self._last.items()]
 
     def restore(self, rows: list[Any]) -> None:
-        self._last = {(role, (topic, index)): number for role, topic, index, number in rows}
+        self._last = {(key, (topic, index)): number for key, topic, index, number in rows}
 
 
 def _speaks_for(role: str, suffix: str, value: bytes | None) -> bool:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -181,6 +183,34 @@ def test_a_second_rotation_may_end_the_old_keys_sooner_and_not_later(tmp_path: P
     sooner = rotated("1")
     assert sooner[0] == sooner[1] < first[0]
     assert rotated("48")[:2] == sooner[:2]
+
+
+def test_a_thief_who_counts_to_the_end_silences_the_key_and_not_the_role(keys: Keys) -> None:
+    """Its number is the highest there is: once the key is revoked the role's next key is heard."""
+    keys.signers["agent.A"].sequence = 2**64 - 9
+    assert keys.why(keys.message("agent.A", "predictions", prediction())) is None
+    state = keys.verifier.state()
+    pem, entry = make_key("agent.A")
+    old = next(e for e in keys.allowed if e.role == "agent.A")
+    keys.verifier = Verifier(AllowList.of([replace(old, revoked=True), entry]), prefix="p")
+    keys.verifier.restore(state)
+    assert keys.why(keys.message("agent.A", "predictions", prediction())) == "revoked key"
+    own = load_pem_private_key(pem, None)
+    assert isinstance(own, Ed25519PrivateKey)
+    keys.signers["agent.A"] = Signer(own, clock_ns=lambda: keys.clock.now_ms() * 1_000_000)
+    good = keys.message("agent.A", "predictions", prediction())
+    assert keys.why(good) is None
+    assert keys.why(good) == "replayed"
+
+
+def test_numbers_that_a_state_holds_by_the_role_still_count(keys: Keys) -> None:
+    early = keys.message("agent.A", "predictions", prediction())
+    late = keys.message("agent.A", "predictions", prediction())
+    assert keys.why(late) is None
+    keys.verifier.restore([["agent.A", topic, index, number] for _, topic, index, number in keys.verifier.state()])
+    assert keys.why(early) == keys.why(late) == "replayed"
+    keys.verifier.note(late)
+    assert keys.why(keys.message("agent.A", "predictions", prediction())) is None
 
 
 FORECAST = StationForecast(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -113,7 +114,7 @@ def fuse(
             fused = trimmed_poe(means, variances, n_trim)
         plain = trimmed_poe(means, variances, 0)
     except NoQuorumError as error:
-        log.debug("%s: no quorum: %s", query.id, error)
+        _tell_no_quorum(closed, answers, error)
         return forecast
     degraded = beta > 0 and is_degraded(means, variances, n_trim, calibration=calibration)
     return structs.replace(
@@ -129,6 +130,16 @@ def fuse(
         untrimmed_variance=_row(plain.variance),
         untrimmed_noise_variance=_row(np.mean(answers.noises, axis=0)),
     )
+
+
+def _tell_no_quorum(closed: Closed, answers: Answers, error: NoQuorumError) -> None:
+    """To the operator only where waiting does not help: everybody has answered with numbers, and it is not enough."""
+    n = len(answers.names)
+    if closed.missing or n < len(closed.answers):
+        log.debug("%s: no quorum: %s", closed.query.id, error)
+        return
+    cure = f"at most {math.floor((n - 1) // 4 / n * 1000) / 1000:g}" if n > 4 else "0, which cuts nobody,"
+    log.warning("no quorum though all %d agents answered: %s; with so many [cloud] beta must be %s", n, error, cure)
 
 
 def _cut_names(names: list[str], fused: Fused) -> tuple[str, ...]:

@@ -47,6 +47,20 @@ def group(n: int, seed: int = 0) -> list[Prediction]:
     ]
 
 
+@pytest.mark.parametrize(("n", "cure"), [(3, "0, which cuts nobody"), (7, "at most 0.142"), (8, "at most 0.125")])
+def test_a_quorum_that_can_never_be_is_told_with_its_cure(n: int, cure: str, caplog: pytest.LogCaptureFixture) -> None:
+    """All have answered and it is not enough: waiting does not help, a smaller cut does."""
+    assert fuse(closed(*group(n)), SETTINGS).status == "no_quorum"
+    (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert f"no quorum though all {n} agents answered" in line
+    assert f"beta must be {cure}" in line
+    beta = 0.0 if n == 3 else float(cure.split()[-1])
+    assert fuse(closed(*group(n)), CloudSettings(beta=beta)).status != "no_quorum"
+    caplog.clear()
+    fuse(closed(*group(n), missing=("Z",)), SETTINGS)
+    assert not [r for r in caplog.records if r.levelname == "WARNING"]
+
+
 def test_the_forecast_is_the_trimmed_product_of_the_answers() -> None:
     answers = group(12)
     forecast = fuse(closed(*answers), SETTINGS)

@@ -9,10 +9,11 @@ import click
 from rich.console import Console
 
 from consumers.logs import log_to_stderr
-from consumers.options import Number, create_command, fail, needs_broker, settings_of, shared
+from consumers.options import Number, create_command, fail, needs_broker, settings_of, shared, with_state
 from streamgp.errors import StreamGPError
 from streamgp.roles.kinds import subscriptions
 from streamgp.roles.loop import stopping
+from streamgp.roles.onlooker import believed
 from streamgp.roles.watch import watch, watch_agents
 from streamgp.wire.kafka import KafkaLog
 from streamgp.wire.topics import preflight
@@ -23,6 +24,8 @@ PATIENCE_S = 10.0
 
 @click.command("watch")
 @shared
+@click.option("--keys", metavar="DIR", envvar="STREAMGP_KEYS", show_envvar=True,
+              help="Where the list of keys is, by which signatures are verified.  [default: keys]")  # fmt: skip
 @click.option("--station", metavar="NAME", help="Only this station.  [default: all]")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output, nothing else there.")
 @click.option("--agents", is_flag=True, help="Show the cloud's record of every agent instead.")
@@ -34,6 +37,7 @@ def command(
     broker: str | None,
     prefix: str | None,
     settings_file: Path | None,
+    keys: str | None,
     station: str | None,
     as_json: bool,
     agents: bool,
@@ -45,9 +49,10 @@ def command(
 
     On a terminal a table; elsewhere a line a forecast, a line a station when new scores have come, and all scores at
     the end. With --json a StationForecast a line, and beside its fields `scores`: method -> rmse, nlpd, crps, coverage.
+    Where records are signed, what is not by whom it says is left out.
     """
     log_to_stderr()
-    settings = settings_of(settings_file, broker=broker, prefix=prefix)
+    settings = with_state(settings_of(settings_file, broker=broker, prefix=prefix), None, keys, None)
     try:
         log = KafkaLog(needs_broker(settings), settings.kafka)
         with stopping() as stop:
@@ -56,7 +61,7 @@ def command(
             preflight(log, topics, command=create_command(settings), stop=stop, patience_s=PATIENCE_S)
             if stop.is_set():
                 return
-            reader = log.reader(reads, start="earliest" if from_start or agents else "latest")
+            reader = believed(log.reader(reads, start="earliest" if from_start or agents else "latest"), settings)
             console = Console(file=sys.stdout)
             if agents:
                 watch_agents(reader, stop, console, as_json=as_json, limit=limit, timeout_s=timeout)

@@ -59,7 +59,7 @@ class OwnKey:
 
     def look(self, allowed: AllowList, now_ms: float) -> None:
         """Look at the file; ``key`` and ``id`` are those of the key that is to sign from now on."""
-        stamp = _stamp(self._path)
+        stamp = stamp_of(self._path)
         if stamp == self._stamp and self._trouble is None:
             return
         before, self._stamp = self._trouble, stamp
@@ -127,7 +127,7 @@ class KeyWatch:
         self._own = own
         self._clock = clock
         self._looked_s = clock.monotonic_s()
-        self._stamp = _stamp(path)
+        self._stamp = stamp_of(path)
         self._readable = True
         self.allowed = AllowList.of(read_list(path))
         #: why others refuse all that the key signs now, in the word by which they count it; None: they do not
@@ -147,10 +147,10 @@ class KeyWatch:
         the list than who reads.
         """
         now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s < EVERY_S and not (at_once and _stamp(self._path) != self._stamp):
+        if now_s - self._looked_s < EVERY_S and not (at_once and stamp_of(self._path) != self._stamp):
             return None
         self._looked_s = now_s
-        stamp, trouble = _stamp(self._path), None
+        stamp, trouble = stamp_of(self._path), None
         changed, self._stamp = stamp != self._stamp, stamp
         if changed or not self._readable:
             trouble = self._read()
@@ -195,7 +195,8 @@ def _why_barred(allowed: AllowList, role: str, identity: bytes, now_ms: float) -
     return reason
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def stamp_of(path: Path) -> tuple[int, int, int]:
+    """Another one when the file has changed; that of no file is all 0."""
     try:
         stat = path.stat()
     except OSError:

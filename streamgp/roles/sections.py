@@ -28,8 +28,10 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     """What a station believes: ``kind`` picks the model, the rest are its parameters."""
 
     kind: ModelKind = "nearest"
+    """``nearest``: a GP on each question's nearest neighbours; ``cpoe``: correlated product of experts;
+    ``hierarchical``: the federated model (docs/hierarchical.md); ``constant``: mean and variance, for tests."""
     n_neighbors: int = 32
-    """Of ``nearest``."""
+    """Of ``nearest``: observations that one answer is made from."""
     max_points: int | None = 20_000
     """Of ``nearest``, and of ``hierarchical``: there at most 2,000, whose sums are made anew now and then."""
     expert_size: int = 128
@@ -44,16 +46,23 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     warm_up: int = 200
     """Observations before scale and hyperparameters are fitted; until then other stations get no answer."""
     seed: int = 0
+    """Of whatever a model draws."""
 
 
 class RowSettings(Section, frozen=True, kw_only=True):
     """The columns of a model row (see :class:`streamgp.models.features.FeatureSettings`)."""
 
     lags: tuple[int, ...] = (1, 2, 3)
+    """How many steps back from the target each lag looks; 1 is the last value before it."""
     averages: tuple[int, ...] = (10,)
+    """Numbers of last values whose mean is a column."""
     calendar: tuple[Literal["year", "week", "day"], ...] | None = None
+    """Periods whose phase at the target is a pair of columns, sine and cosine; none chooses by cadence: the year from
+    a day up, day and year below."""
     x: tuple[str, ...] = ()
+    """Names of the observations' own columns."""
     max_gap: int = 3
+    """Steps over which a missing reading is bridged by the last one before it; a longer gap empties the lags."""
 
     def made(self) -> FeatureSettings:
         """As the models take it; raises a SettingsError for what cannot be."""
@@ -96,6 +105,7 @@ class CloudSettings(Section, frozen=True, kw_only=True):
     report_every: int = 240
     """Windows between two trust reports."""
     min_answers: int = 1
+    """With fewer usable answers there is no quorum."""
     deadline_s: float = 20.0
     """A window closes when every known agent has answered, or this long after the query was read."""
     patience: int = 3
@@ -106,6 +116,7 @@ class NetworkSection(Section, frozen=True, kw_only=True):
     """What the cloud makes of everybody's last errors (see :class:`streamgp.fusion.network.NetworkLayer`)."""
 
     enabled: bool = True
+    """Whether it does."""
     sources: int = 16
     """Stations that one station's forecast listens to."""
     candidates: int = 64

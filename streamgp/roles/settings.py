@@ -50,7 +50,9 @@ class Settings(Section, frozen=True, kw_only=True):
     """All settings of a process. A role runs on ``Settings()`` alone."""
 
     broker: str | None = None
+    """``HOST:PORT`` of the Kafka broker, several separated by commas."""
     prefix: str = "streamgp"
+    """What the names of all topics begin with: networks with different ones do not meet."""
     stations: tuple[str, ...] = ()
     """Stations known beforehand; others are found when they speak."""
     observation_topics: Literal["shared", "per-station"] = "shared"

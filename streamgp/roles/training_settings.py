@@ -43,12 +43,16 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     scale: float = 1.0
     """Typical size of the outputs (root mean square)."""
     n_outputs: int = 1
+    """Length of y."""
     n_global: int = 25
     n_local: int = 25
+    """Inducing inputs of the shared layers, and of each client's own."""
     rank_global: int = 2
     rank_deviation: int = 2
     rank_local: int = 2
+    """Latent functions of the shared layer, of each client's deviation from it, and of its own."""
     factors: Factors = "structured"
+    """How the layers' posteriors hang together (docs/hierarchical.md)."""
     rounds: int = 20
     """After so many the server says ``done``; 0: as long as observations come."""
     quiet_rounds: int = 20
@@ -56,10 +60,15 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     patience: int = 3
     """After so many rounds in a row without an answer a client no longer counts as taking part, until it speaks."""
     rate: float = 0.2
+    """Step of the shared hyperparameters in a round."""
     q_rate: float = 1.0
+    """Step of the shared posterior, a natural gradient: 1 is the whole way."""
     local_iterations: int = 20
+    """Steps of a client on its own part in a round."""
     seed: int = 0
+    """Of whatever is drawn."""
     min_clients: int = 1
+    """A round with fewer answers changes nothing."""
     expected: int | None = None
     """The first round closes when so many have answered; by default at its deadline."""
     round_s: float = 60.0
@@ -69,6 +78,7 @@ class TrainingSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     rule: Literal["sum", "trimmed", "coordinates"] = "sum"
     """How updates are aggregated; the latter two stand the share ``beta`` of liars, and need three clients."""
     beta: float = 1 / 6
+    """Share of clients that may lie, under these two rules."""
     clip: float | None = None
     noise: float | None = None
     delta: float = 1e-5

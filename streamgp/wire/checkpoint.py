@@ -205,7 +205,7 @@ class FolderStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise CheckpointError(f"the state folder {folder} cannot be used: {error.strerror}") from error
@@ -221,6 +221,8 @@ class FolderStore:
         path, part = self._path(number), self.folder / "snapshot.part"
         try:
             with part.open("wb") as out:
+                with suppress(OSError):  # some file systems know no modes
+                    os.fchmod(out.fileno(), 0o600)  # it holds the rows that the model was learned from
                 out.write(data)
                 out.flush()
                 os.fsync(out.fileno())

@@ -189,3 +189,12 @@ def test_an_end_within_the_write_leaves_the_last_good_one(
     again.save(2, pack({"n": 2}))
     assert [n for n, _ in again.load()] == [2, 1]
     again.close()
+
+
+def test_a_snapshot_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    """It holds the rows that the model was learned from."""
+    store = FolderStore(tmp_path / "state")
+    store.save(1, pack({}))
+    store.close()
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "state", *(tmp_path / "state").iterdir())]
+    assert all(mode & 0o077 == 0 for mode in modes)

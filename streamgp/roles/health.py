@@ -198,7 +198,23 @@ _HELP = {
     "data_age_seconds": "Age of the last reading learned, by event time",
     "wait_seconds": "How long what is to be worked on next has waited for others",
     "lost": "Messages that retention removed before they were read",
+    "last_learned_seconds": "Event time of the last reading learned, since 1970",
+    "last_answered_seconds": "When something was last answered, since 1970",
     "snapshot_age_seconds": "Since the last snapshot was written",
+    "commit_age_seconds": "Since the last commit",
+    "step_age_seconds": "Since the role's loop last turned",
+    "commits": "Number of the last commit",
+    "connected": "1 if the broker answers",
+    "replay_differs": "Commits that came out differently when they were done again at the start",
+    "held": "Records read and not yet worked on, for they wait for others",
+    "open_questions": "Questions of this station that are not concluded",
+    "peers": "Other stations that this one has heard of",
+    "windows_open": "Questions for whose answers the cloud waits",
+    "agents": "Agents whose answers the cloud waits for",
+    "unscored": "Questions that the scorer remembers, to be scored or scored already",
+    "stations": "Stations that the scorer has heard of",
+    "round": "Round of the training",
+    "present": "Clients that have answered this round",
 }
 
 

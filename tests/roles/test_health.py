@@ -225,6 +225,12 @@ def test_metrics_and_health_over_http(network: Network) -> None:
         server.close()
 
 
+def test_every_metric_says_what_it_is(network: Network) -> None:
+    for name in network.names():
+        for metric in health_of(network, name).collect():
+            assert metric.documentation.count(" ") > 1, f"{name}: {metric.name} says only {metric.documentation!r}"
+
+
 def test_an_address_that_is_none_is_refused(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     for listen, said in (
         ("9464", "HOST:PORT"),

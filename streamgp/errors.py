@@ -71,6 +71,10 @@ class CheckpointError(StreamGPError):
     """A snapshot that is damaged, or of a version that this release cannot read."""
 
 
+class KeptSettingsError(SettingsError, CheckpointError):
+    """A whole state that is of no use with these settings: a setting has to be set back, or everything learned anew."""
+
+
 class DatasetError(StreamGPError):
     """A data set that is not there, cannot be fetched, or is not what its checksum says."""
 

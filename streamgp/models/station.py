@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy as np
 
-from streamgp.errors import CheckpointError
+from streamgp.errors import CheckpointError, KeptSettingsError
 from streamgp.gp.gaussian import Array, Gaussian
 from streamgp.models.contract import LocalModel, State
 from streamgp.models.features import FeatureMap, FeatureSettings
@@ -255,7 +255,9 @@ class StationModel:
         Raises
         ------
         CheckpointError
-            If it is of another version, damaged, or of a station with other features.
+            If it is of another version, or damaged.
+        KeptSettingsError
+            If it is of a station with other features, or a model of another kind.
         """
         if state.get("version") != VERSION:
             raise CheckpointError(f"station: version {state.get('version')!r}, this release reads {VERSION}")
@@ -267,14 +269,27 @@ class StationModel:
             model = None if state["model"] is None else self._load(state["model"])
             given = state.get("global")  # a snapshot of an earlier release has none
             global_ = None if given is None else _global_from(given)
+        except KeptSettingsError:  # nothing is damaged
+            raise
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"station: damaged state ({error})") from error
-        if features.settings != replace(self._settings, cadence_ms=features.settings.cadence_ms):
-            raise CheckpointError(f"station: the snapshot's rows are {features.columns}, the settings say otherwise")
+        _check_rows(self._settings, features.settings)
         self._settings = replace(self._settings, cadence_ms=cadence_ms)
         self._early, self._shift, self._scale = readings, shift, scale
         self._features, self._model, self._global = features, model, global_
         self._rows = [] if readings is None else self._replay(readings, self._settings)
+
+
+def _check_rows(wanted: FeatureSettings, kept: FeatureSettings) -> None:
+    """Raise a KeptSettingsError that names what makes other rows than the kept ones; the cadence may differ."""
+    names = [f.name for f in fields(kept) if f.name != "cadence_ms"]
+    other = [name for name in names if getattr(wanted, name) != getattr(kept, name)]
+    if other:
+        said = ", ".join(f"features.{n} = {getattr(wanted, n)} (the kept state has {getattr(kept, n)})" for n in other)
+        raise KeptSettingsError(
+            f"{said}: what was learned is of no use with other rows; set it back, "
+            "or start with --fresh to learn everything anew on purpose"
+        )
 
 
 def _global_from(plain: State) -> GlobalModel:

@@ -85,7 +85,9 @@ class Agent:
         Raises
         ------
         CheckpointError
-            If it is damaged, of another version, of another station or of other features.
+            If it is damaged, of another version or of another station.
+        KeptSettingsError
+            If it is of other features, or of another kind of model.
         """
         with restoring(f"agent {self.station}", state, VERSION):
             if state["station"] != self.station:

@@ -13,7 +13,7 @@ from typing import Any, final
 import msgspec
 from typing_extensions import Self
 
-from streamgp.errors import CheckpointError
+from streamgp.errors import CheckpointError, KeptSettingsError
 from streamgp.roles.arrivals import LATE, ArrivalRules, Arrivals
 from streamgp.roles.door_settings import DoorSettings
 from streamgp.roles.levels import Level, LevelRules
@@ -130,18 +130,21 @@ class Door:
         Raises
         ------
         CheckpointError
-            If the state is of another version, or of another number of outputs.
+            If the state is of another version.
+        KeptSettingsError
+            If it is of another number of outputs.
         """
         if state.get("v") != 1:
             raise CheckpointError(f"door state of version {state.get('v')!r}, this release reads 1")
         door = cls(settings)
         for name, saved in state["stations"].items():
             if len(saved["levels"]) != door.settings.outputs:
-                raise CheckpointError(
-                    f"door state of {len(saved['levels'])} outputs, settings say {door.settings.outputs}"
+                raise KeptSettingsError(
+                    f"door.outputs = {door.settings.outputs} (the kept state has {len(saved['levels'])}): set it back, "
+                    "or start with --fresh to learn everything anew on purpose"
                 )
             known = _Station(door.settings, name, Counter(state["counts"].get(name, {})))
-            known.unit = saved["unit"]
+            known.unit = saved["unit"] or known.unit
             known.arrivals = Arrivals.from_state(saved["arrivals"])
             known.levels = [Level.from_state(level) for level in saved["levels"]]
             door._stations[name] = known

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias, final
 
 from msgspec import UNSET, structs
 
-from streamgp.fusion.asked import Asked, Correction
+from streamgp.fusion.asked import Asked, Correction, known_places
 from streamgp.fusion.network import NetworkLayer
+from streamgp.roles.kept_settings import of_network, tell
 from streamgp.roles.plain import restoring
 from streamgp.roles.settings import NetworkSection
 from streamgp.roles.window import Closed
@@ -101,6 +102,10 @@ class Foretelling:
         """Go on from a state."""
         with restoring("network", state, VERSION):
             self.layer = NetworkLayer.from_state(dict(state["layer"]))
+            tell("cloud", of_network(self._settings, state["layer"]))
+            known = {name: at for name, at in self.layer.coordinates.items() if self.layer.knows(name)}
+            said = known_places(self._settings.places)
+            self.layer.coordinates = {n: at for n, at in said.items() if not self.layer.knows(n)} | known
             self._told = [(t, lead, station, there, error) for t, lead, station, there, error in state["told"]]
 
 

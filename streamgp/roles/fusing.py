@@ -259,9 +259,11 @@ class Fusing:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; raises a CheckpointError if it is damaged or of another version."""
+        """Go on from a state, by the rule of the settings; raises a CheckpointError if it is damaged or too new."""
         with restoring("fusing", state, VERSION):
-            self._ledger = TrustLedger.from_state(state["ledger"])
+            self._ledger = TrustLedger.from_state({**state["ledger"], "half_life": self._settings.half_life})
             self._truths.restore(state["truths"])
             self._foretelling.restore(state["network"])
-            self._beta, self._fused = float(state["beta"]), int(state["fused"])
+            beta, self._fused = float(state["beta"]), int(state["fused"])
+            low, high = self._settings.beta_bounds or (self._settings.beta, self._settings.beta)
+            self._beta = min(max(beta, low), high)  # where it was, within bounds that may be others

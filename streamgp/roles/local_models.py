@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from streamgp.errors import SettingsError
+from streamgp.errors import KeptSettingsError
 from streamgp.models.contract import LocalModel, State
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ def load_model(kind: ModelKind, state: State) -> LocalModel:
 
     Raises
     ------
-    SettingsError
+    KeptSettingsError
         If it is the state of a model of another kind: what it has learned is of no use to this one.
     CheckpointError
         If the state is of another version, or damaged.
     """
     found = _kind_of(state)
     if found not in (None, kind):
-        raise SettingsError(
+        raise KeptSettingsError(
             f"model.kind is {kind}, and the state is that of a model of kind {found}: set it back, "
             "or start with --fresh to learn everything anew on purpose"
         )
@@ -48,6 +48,25 @@ def _kind_of(state: State) -> ModelKind | None:
     named: ModelKind | None = _ESTIMATORS.get(str(state.get("estimator")))
     marked: dict[str, ModelKind] = {"prior_variance": "constant", "sizes": "hierarchical"}
     return named or next((kind for key, kind in marked.items() if key in state), None)
+
+
+def kept_values(kind: ModelKind, state: State) -> dict[str, object]:
+    """By their names in the settings, the parameters with which the model of this (whole) state goes on."""
+    if _kind_of(state) != kind or kind == "constant":
+        return {}
+    if kind == "hierarchical":
+        n_global, n_local, max_points = state["sizes"]
+        own: dict[str, object] = {"max_points": max_points, "seed": state["seed"]}
+        return own if state["global"] is not None else {"n_global": n_global, "n_local": n_local, **own}
+    inner = state["inner"]
+    kept = inner if kind == "nearest" else inner["arguments"]
+    return {**{key: kept[key] for key in _PARAMETERS[kind]}, "seed": kept["random_state"] or 0}
+
+
+def wanted_values(settings: ModelSettings) -> dict[str, object]:
+    """The same by the settings, as :func:`make_model` takes them."""
+    wanted = {key: getattr(settings, key) for key in settings.__struct_fields__}
+    return {**wanted, "max_points": _most(settings)} if settings.kind == "hierarchical" else wanted
 
 
 def _nearest(m: ModelSettings, fit: bool) -> LocalModel:
@@ -79,13 +98,17 @@ def _experts(m: ModelSettings, fit: bool) -> LocalModel:
     )
 
 
+def _most(m: ModelSettings) -> int:
+    return min(m.max_points or HIERARCHICAL_POINTS, HIERARCHICAL_POINTS)
+
+
 def _hierarchical(m: ModelSettings, fit: bool) -> LocalModel:
     from streamgp.models.hierarchical_model import HierarchicalModel
 
     return HierarchicalModel(
         n_global=m.n_global,
         n_local=m.n_local,
-        max_points=min(m.max_points or HIERARCHICAL_POINTS, HIERARCHICAL_POINTS),
+        max_points=_most(m),
         fit=fit,
         seed=m.seed,
     )
@@ -121,6 +144,7 @@ _MAKES: dict[ModelKind, Callable[[ModelSettings, bool], LocalModel]] = {
     "hierarchical": _hierarchical,
     "constant": _constant,
 }
+_PARAMETERS = {"nearest": ("n_neighbors", "max_points"), "cpoe": ("expert_size", "correlation", "max_experts")}
 _ESTIMATORS: dict[str, ModelKind] = {"NearestNeighborGP": "nearest", "CPoERegressor": "cpoe"}
 _LOADS: dict[ModelKind, Callable[[State], LocalModel]] = {
     "nearest": _load_estimator,

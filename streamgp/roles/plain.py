@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from streamgp.errors import CheckpointError, DecodeError
+from streamgp.errors import CheckpointError, DecodeError, KeptSettingsError
 from streamgp.gp.gaussian import Gaussian
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Message, Partition
@@ -19,13 +19,16 @@ R = TypeVar("R", bound=Record)
 
 @contextmanager
 def restoring(what: str, state: Mapping[str, Any], version: int) -> Iterator[None]:
-    """Check the version of a state; what goes wrong within is a CheckpointError that names ``what``."""
+    """Check the version of a state; what goes wrong within is a CheckpointError that names ``what``.
+
+    A KeptSettingsError passes: the state is whole, and it is the settings that do not fit it.
+    """
     if state.get("v") != version:
         raise CheckpointError(f"{what}: version {state.get('v')!r}, this release reads {version}")
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        if isinstance(error, CheckpointError):
+        if isinstance(error, KeptSettingsError):  # nothing is damaged
             raise
         raise CheckpointError(f"{what}: damaged state ({type(error).__name__}: {error})") from error
 

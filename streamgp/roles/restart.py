@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from streamgp.errors import CheckpointError, LogError
+from streamgp.errors import CheckpointError, KeptSettingsError, LogError
 from streamgp.roles.commits import Commits
 from streamgp.roles.heads import Heads
 from streamgp.roles.place import KeptRole, Place
@@ -108,6 +108,8 @@ class Restart:
         ------
         CheckpointError
             If there was a state and none of it can be read; ``fresh`` begins anew all the same.
+        KeptSettingsError
+            If the newest good one is of no use with the settings.
         """
         with ThreadPoolExecutor(2) as waiting:  # a connection takes as long as a large state does
             waiting.submit(_connected, also)
@@ -171,6 +173,8 @@ class Restart:
                 found = _base_of(base)
                 self._role.restore(base["state"])
                 self._gate.restore(base["gate"])
+            except KeptSettingsError as error:  # nothing is damaged, and an older one would not fit them better
+                raise KeptSettingsError(f"{self._place.role}: {error}") from error
             except CheckpointError as error:
                 log.warning("%s: snapshot %d cannot be used: %s", self._place.role, number, error)
                 if not isinstance(error, _OfAnotherError):

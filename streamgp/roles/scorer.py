@@ -11,6 +11,7 @@ from streamgp.errors import DecodeError
 from streamgp.roles.addresses import Addresses
 from streamgp.roles.agent import scalar
 from streamgp.roles.door import Door, Refused
+from streamgp.roles.kept_settings import of_door, tell
 from streamgp.roles.outbox import Outbox
 from streamgp.roles.plain import offsets_in, offsets_out, restoring
 from streamgp.roles.scoring import Belief, Pending, StationTruth, score
@@ -259,6 +260,7 @@ class ScorerRole:
             self._next = offsets_in(state["next"])
             self.counts.clear()
             self.counts.update(state["counts"])
+            tell("scorer", of_door(self._settings, state["door"]))
 
     def _refuse(self, message: Message, error: Exception) -> None:
         reason, field = (error.reason, error.field) if isinstance(error, DecodeError) else (str(error), "y")

@@ -11,6 +11,7 @@ from streamgp.errors import DecodeError
 from streamgp.roles.agent import Agent
 from streamgp.roles.budget import Budget
 from streamgp.roles.door import Door, Refused
+from streamgp.roles.kept_settings import of_agent, tell
 from streamgp.roles.liar import Liar
 from streamgp.roles.merge import Merge
 from streamgp.roles.outbox import Outbox
@@ -211,7 +212,9 @@ class AgentRole:
         Raises
         ------
         CheckpointError
-            If it is damaged, of another version, of another station or of other settings.
+            If it is damaged, of another version or of another station.
+        KeptSettingsError
+            If it is of no use with these settings.
         """
         state = _of_today(state)
         with restoring(f"agent {self.agent.station}", state, VERSION):
@@ -233,6 +236,7 @@ class AgentRole:
             self.counts.update(state["counts"])
             followed = state["followed"]
             self._followed = None if followed is None else (followed[0], followed[1], followed[2])
+            tell(f"agent {self.agent.station}", of_agent(self._settings, state))
 
     @property
     def resting(self) -> bool:

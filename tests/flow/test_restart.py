@@ -9,12 +9,15 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from streamgp.errors import CheckpointError, DeliveryError, FencedError
+from streamgp.errors import CheckpointError, DeliveryError, FencedError, SettingsError
 from streamgp.roles.cloud import CloudRole
 from streamgp.roles.kept import Kept
+from streamgp.roles.settings import CloudSettings, ModelSettings, RowSettings
 from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.codec import decode
 from streamgp.wire.log import Outgoing
@@ -349,3 +352,46 @@ def test_who_was_down_for_longer_than_questions_are_kept_has_its_observations_al
         assert role.counts["learned"] == len(SENT) // len(STATIONS)
         assert role.counts["read twice"] == 0
     assert not network.read("dead-letter")
+
+
+@pytest.mark.parametrize("changed", ["features", "model"])
+def test_a_setting_that_the_kept_state_cannot_take_is_a_wrong_setting_and_no_damaged_snapshot(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changed: str
+) -> None:
+    """Exit 3 and not 7; with the setting as it was the role goes on where it stood."""
+    network = stopped(tmp_path)
+    settings = network.settings
+    other: dict[str, Any] = {
+        "features": RowSettings(lags=(1, 3), averages=(), calendar=()),
+        "model": ModelSettings(kind="cpoe"),
+    }
+    network.settings = msgspec.structs.replace(settings, **{changed: other[changed]})
+    caplog.clear()
+    with pytest.raises(SettingsError, match=r"^agent.A: (features.lags = \(1, 3\)|model.kind is cpoe).*--fresh"):
+        network.start("agent.A")
+    assert "cannot be used" not in caplog.text
+    network.stores["agent.A"].close()
+    network.settings = settings
+    network.run()
+    network.check(SENT)
+
+
+def test_a_setting_changed_between_two_lives_is_taken_or_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What was committed stays, what comes then is by the new settings, and nothing is lost or answered twice."""
+    network = stopped(tmp_path)
+    network.settings = msgspec.structs.replace(
+        network.settings, cloud=CloudSettings(beta=0.0), model=ModelSettings(warm_up=10, n_neighbors=5)
+    )
+    before = len(network.read("forecasts"))
+    sent = observations(24)
+    network.send(sent[len(SENT) :])
+    network.run()
+    network.check(sent)
+    betas = [decode(m.value, Forecast).beta for m in network.read("forecasts")]
+    assert set(betas[:before]) == {1 / 6}
+    assert set(betas[before:]) == {0.0}
+    for station in STATIONS:
+        said = (
+            f"agent {station}: model.n_neighbors = 5 is not taken: the kept state has 32; --fresh begins anew with it"
+        )
+        assert said in caplog.text

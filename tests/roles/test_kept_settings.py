@@ -103,7 +103,9 @@ def test_what_the_network_layer_has_learned_with_is_told_and_new_places_are_take
 ) -> None:
     unknown = (float("nan"), float("nan"))
     names = tuple("ABCDE")
-    before = CloudRole(Settings(stations=names, network=NetworkSection(sources=4, places={"A": (53.0, -6.0), "B": unknown})))
+    before = CloudRole(
+        Settings(stations=names, network=NetworkSection(sources=4, places={"A": (53.0, -6.0), "B": unknown}))
+    )
     asked(before, 0)
     state = through_a_snapshot(before.state())
     assert state["fusing"]["network"]["layer"]["stations"] == ["A"]

@@ -61,6 +61,17 @@ def shared(command: F) -> F:
     return command
 
 
+def with_keys_option(command: F) -> F:
+    """The option ``--keys`` of whoever signs."""
+    return click.option(
+        "--keys",
+        metavar="DIR",
+        envvar="STREAMGP_KEYS",
+        show_envvar=True,
+        help="Where `streamgp keys make` wrote the keys.  [default: keys]",
+    )(command)
+
+
 def keeping(command: F) -> F:
     """The options of a role whose state is kept: ``--state``, ``--fresh``, ``--keys`` and ``--health``."""
     for option in (
@@ -74,18 +85,15 @@ def keeping(command: F) -> F:
             "--health",
             metavar="HOST:PORT",
             envvar="STREAMGP_HEALTH",
+            show_envvar=True,
             help="Serve /healthz and Prometheus' /metrics there.  [default: not served]",
         ),
-        click.option(
-            "--keys",
-            metavar="DIR",
-            envvar="STREAMGP_KEYS",
-            help="Where `streamgp keys make` wrote the keys.  [default: keys]",
-        ),
+        with_keys_option,
         click.option(
             "--state",
             metavar="DIR|topic",
             envvar="STREAMGP_STATE",
+            show_envvar=True,
             help="Where the state is kept: a folder, or the snapshots topic, so that the role can be moved to another "
             "machine.  [default: a folder in the user's state home]",
         ),
@@ -104,6 +112,11 @@ def with_state(settings: Settings, state: str | None, keys: str | None, health: 
             fail(error)
     if state is not None:
         settings = replace(settings, keep=replace(settings.keep, state=state))
+    return with_keys(settings, keys)
+
+
+def with_keys(settings: Settings, keys: str | None) -> Settings:
+    """The settings, with the option ``--keys`` put over them."""
     return settings if keys is None else replace(settings, signing=replace(settings.signing, keys=keys))
 
 

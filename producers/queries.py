@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from consumers.options import Number, fail, needs_broker, settings_of, shared
+from consumers.options import Number, fail, needs_broker, settings_of, shared, with_keys, with_keys_option
 from producers.asking import Answers, ask, check_columns
 from producers.points import Points, from_file, grid
 from producers.replay_options import names
@@ -29,6 +29,7 @@ PER_QUERY = 500
 
 @click.command("query")
 @shared
+@with_keys_option
 @click.option("--points", "points_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="CSV, JSON lines or Parquet; a row a point, in the agents' model columns.  "
               "[default: none; then --grid]")  # fmt: skip
@@ -53,6 +54,7 @@ def command(
     broker: str | None,
     prefix: str | None,
     settings_file: Path | None,
+    keys: str | None,
     as_json: bool,
     wait_s: float | None,
     **given: Any,
@@ -64,7 +66,7 @@ def command(
     forecast with numbers within --wait: then it says why the agents had none.
     """
     try:
-        settings = settings_of(settings_file, broker=broker, prefix=prefix)
+        settings = with_keys(settings_of(settings_file, broker=broker, prefix=prefix), keys)
         columns, points = _points(given)
         queries = _queries(points, given)
         log = log or KafkaLog(needs_broker(settings), settings.kafka)

@@ -9,7 +9,6 @@ integer of more than 64 bits as decimal text. Nothing of it is ever executed: no
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import math
 import os
@@ -24,6 +23,7 @@ import msgspec
 import numpy as np
 
 from streamgp.errors import CheckpointError, FencedError
+from streamgp.wire.lock import try_lock
 
 VERSION = 1
 _MAGIC = b"STREAMGP"
@@ -206,16 +206,14 @@ class FolderStore:
         self.folder = folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            held = try_lock(folder / "lock")
         except OSError as error:
             raise CheckpointError(f"the state folder {folder} cannot be used: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
+        if held is None:
             raise FencedError(
                 f"another process uses the state folder {folder}: does this role run twice? This one must stop"
-            ) from error
+            )
+        self._lock = held
 
     def save(self, number: int, data: bytes) -> None:
         path, part = self._path(number), self.folder / "snapshot.part"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -179,7 +181,13 @@ def read_list(path: Path) -> list[Allowed]:
 
 
 def write_list(path: Path, entries: list[Allowed]) -> None:
-    """Replace a list, at once."""
+    """Replace a list, at once.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be written; what was there is there still.
+    """
     lines = [
         "# Public keys that may speak, and for whom. Written by `streamgp keys`; readers look again by themselves."
     ]
@@ -187,10 +195,18 @@ def write_list(path: Path, entries: list[Allowed]) -> None:
         lines += ["", "[[keys]]", f"role = {_text(entry.role)}", f"public = {_text(entry.public)}"]
         lines += [f"until = {_text(entry.until)}"] if entry.until else []
         lines += ["revoked = true"] if entry.revoked else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    part.replace(path)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("x", encoding="utf-8") as out:
+            out.write("\n".join(lines) + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise SettingsError(f"{path} was not written: {error.strerror}") from error
 
 
 def _text(value: str) -> str:

@@ -40,6 +40,7 @@ def test_every_option_says_what_it_is_and_what_it_is_without() -> None:
             plain_switch = option.is_flag and not option.secondary_opts
             if not (plain_switch or option.required or option.show_default):
                 assert "[default: " in option.help, (name, option.name)
+            assert option.show_envvar == (option.envvar is not None), (name, option.name)
     assert seen > 80
 
 

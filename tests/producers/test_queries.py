@@ -13,6 +13,7 @@ from producers import queries
 from producers.points import from_file, grid
 from streamgp.errors import DatasetError, SettingsError
 from streamgp.wire.codec import decode, encode
+from streamgp.wire.keys import LIST, make_key, write_list, write_private
 from streamgp.wire.log import Outgoing, Subscription
 from streamgp.wire.memory import MemoryLog
 from streamgp.wire.records import Forecast, Prediction, Query
@@ -200,3 +201,20 @@ def test_points_have_no_missing_coordinates(tmp_path: Path, text: str, word: str
 
 def test_one_value_fixes_a_column() -> None:
     assert grid("a=5,b=0:1:2") == (("a", "b"), [(5.0, 0.0), (5.0, 1.0)])
+
+
+@pytest.mark.parametrize("by", ["option", "environment"])
+def test_who_asks_names_the_folder_of_its_key(by: str, log: MemoryLog, tmp_path: Path) -> None:
+    settings = _file(tmp_path, "[signing]\nenabled = true\n", "settings.toml")
+    folder = tmp_path / "keys"
+    words = ["--grid", "a=0:1:2", "--settings", str(settings), *(["--keys", str(folder)] if by == "option" else [])]
+    env = {"STREAMGP_KEYS": str(folder if by == "environment" else tmp_path / "other")}
+    result = CliRunner().invoke(queries.command, words, obj=log, env=env)
+    assert result.exit_code == 3
+    assert f"no private key {folder / 'asker.pem'}" in result.stderr
+    pem, entry = make_key("asker")
+    write_private(folder / "asker.pem", pem)
+    write_list(folder / LIST, [entry])
+    assert CliRunner().invoke(queries.command, words, obj=log, env=env).exit_code == 0
+    (asked,) = log.reader([Subscription("streamgp.queries")]).poll(0.0)
+    assert asked.headers

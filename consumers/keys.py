@@ -192,9 +192,9 @@ def _refuse_strangers(folder: Path, known: Iterable[Allowed]) -> None:
         strangers += [path.name] if stranger else []
     if strangers:
         raise SettingsError(
-            f"{folder / LIST} does not know the private {_keys(strangers)}: nothing was changed, for the list that "
-            f"would be written lacks what this one lacks. Put the list back that knows them (each machine has a copy), "
-            f"or move what is not needed any more out of {folder}"
+            f"{folder / LIST} does not know the private {_keys(strangers)}: nothing was changed, for a list that lacks "
+            f"a key bars it. Put the list back that has them (each machine has a copy), or move the files of keys that "
+            f"are not needed any more out of {folder}"
         )
 
 

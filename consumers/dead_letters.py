@@ -95,8 +95,8 @@ def replay(
     For when the cause is mended: a setting of the door, an older release. A record is written once, however many
     roles refused it and however often it was replayed. What is refused again becomes a dead letter again; what was
     learned meanwhile is refused as a duplicate, so a second replay does no harm. A reading older than what its station
-    has learned since is late: replay before new readings come, or with door.max_late_s that long. A record that was
-    refused for its signature stays refused, and is not written.
+    has learned since is late, whatever the settings: replay before new readings come. A record that was refused for its
+    signature stays refused, and is not written.
 
     Records go where stations and those who ask write (observations, queries, answers), and nowhere else, whatever a
     letter says. One that cannot be written, for it was cut or its topic is none of these, is counted with the

@@ -13,6 +13,9 @@ from streamgp.wire.partitioner import partition_of
 
 log = logging.getLogger("streamgp.addresses")
 
+#: so many readings, over so long, without a question of the station's agent are worth a line
+_SILENT_AFTER, _SILENT_S = 256, 60.0
+
 
 @runtime_checkable
 class ReadsWhole(Protocol):
@@ -32,6 +35,8 @@ class Addresses:
     While nobody has said how many partitions a topic has, or once a record shows that it has grown, no partition is
     called wrong.
 
+    Where the settings name the stations, a reading of another one is refused, unless an agent of it was heard.
+
     Examples
     --------
     >>> addresses = Addresses(Settings())
@@ -47,18 +52,24 @@ class Addresses:
         self._settings = settings
         self._sizes: dict[str, int] = {}
         self._told: set[str] = set()
+        self._named = frozenset(settings.stations)
 
     def sized(self, sizes: Mapping[str, int]) -> None:
         """Topics and their partitions."""
         self._sizes = dict(sizes)
 
-    def fault(self, message: Message, station: str) -> Refused | None:
-        """Why the agent of ``station``, whose reading the message holds, does not read it; None: it does."""
+    def fault(self, message: Message, station: str, *, heard: bool = False) -> Refused | None:
+        """Why the agent of ``station``, whose reading the message holds, does not read it; None: it does.
+
+        ``heard``: that agent has spoken, also where the settings do not name its station.
+        """
         key = message.key
         if not key:
             return Refused("no key:", "key", f"the record is of {station[:80]!r}")
         if key != station:
             return Refused("the key says", "station", f"{key[:80]!r}, the record {station[:80]!r}")
+        if self._named and station not in self._named and not heard:
+            return Refused("foreign station:", "station", f"{station[:80]!r} is none of the {len(self._named)} named")
         return self._misplaced(message, key)
 
     def reached(self, message: Message) -> bool:
@@ -94,3 +105,40 @@ class Addresses:
                 "those that were refused to the partitions of their keys",
                 topic,
             )
+
+
+@final
+class Silent:
+    """Tells once of each station whose readings come while no agent of it asks anything.
+
+    Its agent may not run, or not yet know enough to ask; nobody but it reads its observations to learn them. What is
+    counted is not kept over a restart. Memory is that of the stations that a door lets in.
+
+    Examples
+    --------
+    >>> silent = Silent()
+    >>> [silent.reading("Borkum", now_s=float(i)) for i in range(3)].count(True)
+    0
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, float]] = {}  # how many, since when
+
+    def reading(self, station: str, now_s: float) -> bool:
+        """Count a reading of a station of which no agent was heard; whether that was told now."""
+        n, since_s = self._seen.get(station, (0, now_s))
+        if n < 0:
+            return False
+        if n + 1 < _SILENT_AFTER or now_s - since_s < _SILENT_S:
+            self._seen[station] = (n + 1, since_s)
+            return False
+        self._seen[station] = (-1, since_s)
+        log.warning(
+            "station %r: %d readings in %.0f s and no question of its agent; if none runs, nobody learns them. Start "
+            "one (`streamgp agent --station ...`): it reads them from the first on. With the names of all `stations` "
+            "in the settings readings of others are refused",
+            station[:80],
+            n + 1,
+            now_s - since_s,
+        )
+        return True

@@ -170,7 +170,10 @@ class Door:
         return refused
 
     def _check(self, obs: Observation, known: _Station, now_ms: int) -> Accepted | Refused:
-        """Stateless checks first: a record refused by them leaves no trace in the station's memory."""
+        """Stateless checks first: a record refused by them leaves no trace in the station's memory.
+
+        Nor is one refused for its value seen: it moves no newest time and is no duplicate when it comes again.
+        """
         time_ms, y, x = obs.time_ms, obs.y, obs.x
         if type(time_ms) is not int:
             return Refused("wrong type", "time_ms", type(time_ms).__name__)
@@ -204,12 +207,14 @@ class Door:
             return Refused(why, "time_ms", f"by {_span(known.arrivals.lag_ms(time_ms))}" if why == LATE else "")
         believed: Y | Refused = cleaned
         if type(cleaned) is float:
-            if (why := known.levels[0].judge(cleaned, self._level_rules)) is not None:
-                return Refused(why, "y", f"{cleaned:g}")
+            if (why := known.levels[0].judge(cleaned, self._level_rules, time_ms=time_ms)) is not None:
+                believed = Refused(why, "y", f"{cleaned:g}")
         else:
-            believed = self._judge(cleaned, known)
-            if isinstance(believed, Refused):
-                return believed
+            believed = self._judge(cleaned, known, time_ms)
+        if isinstance(believed, Refused):
+            known.arrivals.note(time_ms)
+            return believed
+        known.arrivals.take(time_ms, self._arrival_rules)
         if believed is y and inputs is x and unit is msgspec.UNSET:
             return Accepted(obs)
         if known.unit is None and unit is not msgspec.UNSET:
@@ -218,11 +223,14 @@ class Door:
             known.counts.update(f"x.{name}" for name in x if inputs[name] is None and x[name] is not None)
         return Accepted(msgspec.structs.replace(obs, x=inputs, y=believed, unit=known.unit or msgspec.UNSET))
 
-    def _judge(self, y: Y, known: _Station) -> Y | Refused:
+    def _judge(self, y: Y, known: _Station, time_ms: int) -> Y | Refused:
         """What of several outputs is the same sensor as before."""
         rules, levels = self._level_rules, known.levels
         assert isinstance(y, tuple)
-        reasons = [None if value is None else level.judge(value, rules) for value, level in zip(y, levels, strict=True)]
+        reasons = [
+            None if value is None else level.judge(value, rules, time_ms=time_ms)
+            for value, level in zip(y, levels, strict=True)
+        ]
         if not any(reasons):
             return y
         values = tuple(None if why else value for value, why in zip(y, reasons, strict=True))

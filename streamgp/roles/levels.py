@@ -18,6 +18,9 @@ from typing_extensions import Self
 STUCK = "stuck"
 SHIFT = "level/unit shift"
 
+#: the fields of a state, in order
+_FORM = ("changes", "held", "held_hi", "held_lo", "hi", "last", "lo", "run")
+
 
 @dataclass(frozen=True)
 class LevelRules:
@@ -31,75 +34,99 @@ class LevelRules:
 
 @final
 class Level:
-    """Range and run length of one output; O(1) a reading, O(1) memory.
+    """Range and run length of one output; O(1) a reading, memory of ``shift_accept`` times at most.
+
+    What is refused changes neither the range nor the run of what was believed. Shifted readings are held apart, each
+    time once, so that one that comes again is judged anew and confirms nothing.
 
     Examples
     --------
     >>> level, rules = Level(), LevelRules(max_equal_run=3, shift_ranges=6.0, shift_after=4, shift_accept=9)
-    >>> [level.judge(value, rules) for value in (18.0, 18.2, 17.9, 18.1, 18.3, 64.4, 18.1, 18.1, 18.1, 18.1)]
+    >>> values = (18.0, 18.2, 17.9, 18.1, 18.3, 64.4, 18.1, 18.1, 18.1, 18.1)
+    >>> [level.judge(value, rules, time_ms=i) for i, value in enumerate(values)]
     [None, None, None, None, None, 'level/unit shift', None, None, None, 'stuck']
     """
 
-    __slots__ = ("changes", "held", "held_hi", "held_lo", "hi", "last", "lo", "run")
+    __slots__ = ("changes", "held", "held_hi", "held_last", "held_lo", "held_ms", "held_run", "hi", "last", "lo", "run")
 
     def __init__(self) -> None:
         self.last = float("nan")
-        self.run = 0  # readings in a row that equal the last
-        self.changes = 0  # readings unlike the one before them
+        self.run = 0  # believed readings in a row that equal the last
+        self.changes = 0  # believed readings unlike the one before them
         self.lo, self.hi = float("inf"), float("-inf")
         self.held = 0  # shifted readings in a row
         self.held_lo, self.held_hi = float("inf"), float("-inf")
+        self.held_last, self.held_run = float("nan"), 0  # of the shifted ones
+        self.held_ms: set[int] = set()  # their times
 
-    def judge(self, value: float, rules: LevelRules) -> str | None:
-        """Why the reading is not believed, or None; it is taken into account either way."""
-        if value == self.last:
+    def judge(self, value: float, rules: LevelRules, *, time_ms: int) -> str | None:
+        """Why the reading is not believed, or None: then it is taken in."""
+        equal, most = value == self.last, rules.max_equal_run
+        # A run of zeros is rain that does not fall or wind that does not blow.
+        if equal and most is not None and self.run >= most and value != 0.0:
+            return STUCK
+        if not self.lo <= value <= self.hi:
+            if self._shifted(value, rules):
+                return self._hold(value, rules, time_ms)
+            self.lo, self.hi = min(self.lo, value), max(self.hi, value)
+        if equal:
             self.run += 1
-            # A run of zeros is rain that does not fall or wind that does not blow.
-            if rules.max_equal_run is not None and self.run > rules.max_equal_run and value != 0.0:
-                return STUCK
         else:
-            self.run = 1
+            self.run, self.last = 1, value
             self.changes += 1
-            self.last = value
-        if self.lo <= value <= self.hi:
-            self.held = 0
-            return None
-        return self._outside(value, rules)
+        if self.held:
+            self._let_go()
+        return None
 
     def confirm(self) -> None:
         """Believe the level of the readings that are held: it becomes the range seen so far."""
         if self.held:
-            self.lo, self.hi, self.held, self.changes = self.held_lo, self.held_hi, 0, 0
+            self.lo, self.hi, self.changes = self.held_lo, self.held_hi, 0
+            self.last, self.run = self.held_last, self.held_run
+            self._let_go()
 
     def state(self) -> list[Any]:
-        """All fields, in the order of ``__slots__``; infinities and NaN as text."""
-        return [_plain(getattr(self, name)) for name in self.__slots__]
+        """All fields, infinities and NaN as text; what only held readings have is there only while some are held."""
+        plain = [_plain(getattr(self, name)) for name in _FORM]
+        return [*plain, _plain(self.held_last), self.held_run, sorted(self.held_ms)] if self.held_ms else plain
 
     @classmethod
     def from_state(cls, state: list[Any]) -> Self:
         level = cls()
-        for name, value in zip(cls.__slots__, state, strict=True):
+        names = _FORM if len(state) == len(_FORM) else (*_FORM, "held_last", "held_run", "held_ms")
+        for name, value in zip(names, state, strict=True):
             setattr(level, name, float(value) if isinstance(value, str) else value)
+        level.held_ms = set(level.held_ms)
         return level
 
-    def _outside(self, value: float, rules: LevelRules) -> str | None:
+    def _shifted(self, value: float, rules: LevelRules) -> bool:
         spread = self.hi - self.lo
-        if rules.shift_ranges is not None and spread > 0 and self.changes > rules.shift_after:
-            beyond = self.lo - value if value < self.lo else value - self.hi
-            if beyond > rules.shift_ranges * spread:
-                return self._hold(value, rules)
-        self.lo, self.hi, self.held = min(self.lo, value), max(self.hi, value), 0
-        return None
+        if rules.shift_ranges is None or not spread > 0 or not self.changes > rules.shift_after:
+            return False
+        beyond = self.lo - value if value < self.lo else value - self.hi
+        return beyond > rules.shift_ranges * spread
 
-    def _hold(self, value: float, rules: LevelRules) -> str | None:
+    def _hold(self, value: float, rules: LevelRules, time_ms: int) -> str | None:
+        """Hold a shifted reading apart, with its own run of equal ones; believed once there are enough in a row."""
+        if time_ms in self.held_ms:
+            return SHIFT
+        run = self.held_run + 1 if value == self.held_last else 1
+        if rules.max_equal_run is not None and run > rules.max_equal_run and value != 0.0:
+            return STUCK
         if self.held == 0:
             self.held_lo = self.held_hi = value
         self.held += 1
+        self.held_ms.add(time_ms)
+        self.held_last, self.held_run = value, run
         self.held_lo, self.held_hi = min(self.held_lo, value), max(self.held_hi, value)
         if self.held <= rules.shift_accept:
             return SHIFT
         self.confirm()
         return None
+
+    def _let_go(self) -> None:
+        self.held, self.held_last, self.held_run = 0, float("nan"), 0
+        self.held_ms.clear()
 
 
 def _plain(value: float) -> float | str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from streamgp.errors import DecodeError
-from streamgp.roles.addresses import Addresses
+from streamgp.roles.addresses import Addresses, Silent
 from streamgp.roles.agent import scalar
 from streamgp.roles.door import Door, Refused
 from streamgp.roles.kept_settings import of_door, tell
@@ -45,6 +45,8 @@ class ScorerRole:
         self._settings = settings
         self._door = Door(settings.door_settings())
         self._addresses = Addresses(settings)
+        self._silent = Silent() if settings.agent.horizons and not settings.stations else None
+        self._asking: set[str] = set()  # stations of which an agent was heard
         self._stations: dict[str, StationTruth] = {}
         self._by_query: OrderedDict[str, Pending] = OrderedDict()
         self._early: OrderedDict[str, dict[str, Belief]] = OrderedDict()
@@ -66,13 +68,13 @@ class ScorerRole:
                 continue
             self._next[at] = message.offset + 1
             try:
-                self._read(message, self._settings.suffix(message.topic))
+                self._read(message, self._settings.suffix(message.topic), now_s)
             except (DecodeError, ValueError) as error:
                 self._refuse(message, error)
 
-    def _read(self, message: Message, suffix: str) -> None:
+    def _read(self, message: Message, suffix: str, now_s: float) -> None:
         if suffix == "observations":
-            self._admit(decode(message.value, Observation), message)
+            self._admit(decode(message.value, Observation), message, now_s)
         elif suffix == "queries":
             self._ask(decode(message.value, Query))
         elif suffix == "forecasts":
@@ -86,9 +88,10 @@ class ScorerRole:
                 local = (s.local_mean[0], s.local_variance[0], s.local_noise_variance[0])
                 self._believe(s.query_id, "local", local)
 
-    def _admit(self, observation: Observation, message: Message) -> None:
+    def _admit(self, observation: Observation, message: Message, now_s: float) -> None:
         """What the station's agent refuses is no truth; the dead letter of what it reads is the agent's to write."""
-        fault = self._addresses.fault(message, observation.station)
+        heard = observation.station in self._asking
+        fault = self._addresses.fault(message, observation.station, heard=heard)
         if fault is not None:
             if self._has_agent(message.key) and self._addresses.reached(message):
                 self.counts["no truth: another's key"] += 1
@@ -100,6 +103,8 @@ class ScorerRole:
             self.counts[f"no truth: {verdict.reason}"] += 1
         else:
             self._observe(verdict.observation, scalar(verdict.observation))
+            if self._silent is not None and not heard:
+                self._silent.reading(observation.station, now_s)
 
     def _has_agent(self, station: str | None) -> bool:
         """As far as it is known: named in the settings, or a station that has been heard of."""
@@ -129,6 +134,7 @@ class ScorerRole:
         if query.station is None or len(query.points) != 1 or query.id in self._by_query:
             return
         station = self._station(query.station)
+        self._asking.add(query.station)
         pending = Pending(query.station, query.id, query.target_ms, query.time_ms)
         pending.scale = None if query.scale is None else query.scale.std
         pending.beliefs.update(self._early.pop(query.id, {}))
@@ -255,6 +261,7 @@ class ScorerRole:
             self._by_query = OrderedDict((table[i].query_id, table[i]) for i in state["by_query"])
             self._early = OrderedDict((query_id, _beliefs(beliefs)) for query_id, beliefs in state["early"])
             self._stations = {}
+            self._asking = {pending.station for pending in table}
             for name, fields in state["stations"].items():
                 self._station(name).restore(fields, table)
             self._next = offsets_in(state["next"])

@@ -54,7 +54,8 @@ class Settings(Section, frozen=True, kw_only=True):
     prefix: str = "streamgp"
     """What the names of all topics begin with: networks with different ones do not meet."""
     stations: tuple[str, ...] = ()
-    """Stations known beforehand; others are found when they speak."""
+    """Stations known beforehand; others are found when their agents speak, and until then the scorer refuses their
+    readings as of a ``foreign station``. Empty: anybody's."""
     observation_topics: Literal["shared", "per-station"] = "shared"
     """``per-station``: the observations of each of ``stations`` have a topic of their own, so that the broker's
     access control can keep everybody else out of it (docs/acl.md)."""

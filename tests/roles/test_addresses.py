@@ -14,7 +14,7 @@ from streamgp.wire.codec import encode
 from streamgp.wire.deadletter import DeadLetter, read_dead_letter
 from streamgp.wire.log import Message, Outgoing
 from streamgp.wire.partitioner import partition_of
-from streamgp.wire.records import Observation
+from streamgp.wire.records import Observation, Query
 
 TOPIC, SIZE = "streamgp.observations", 12
 NOW_MS = 1_790_000_000_000
@@ -127,3 +127,44 @@ def test_in_a_neighbours_own_topic_it_is_refused() -> None:
     assert letter.reason == f"wrong topic: '{B}' is on {TOPIC}.{B}"
     assert list(scorer._station("A").truth) == [0]
     assert not scorer._station(B).truth
+
+
+def test_a_reading_of_a_station_that_the_settings_do_not_name_is_refused_once_and_taken_when_they_do() -> None:
+    """It vanished: no agent reads it, and nobody told."""
+    scorer = scorer_of(Settings(stations=("A",)))
+    message = reading(B, 1, key=B)
+    (letter,) = fed(scorer, message, message, reading("A", 2, key="A"))
+    assert (letter.reason, letter.field) == (f"foreign station: '{B}' is none of the 1 named", "station")
+    assert scorer.counts["refused: foreign station"] == 1
+    assert list(scorer._stations) == ["A"]
+    mended = scorer_of(Settings(stations=("A", B)))
+    mended.restore(scorer.state())
+    again = letter.again()
+    assert not fed(mended, Message(again.topic, HOME, 3, again.key, again.value, NOW_MS))
+    assert list(mended._station(B).truth) == [HOUR]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_agent_that_was_heard_has_its_readings_though_the_settings_do_not_name_it(restarted: bool) -> None:
+    settings = Settings(stations=("A",))
+    scorer = scorer_of(settings)
+    query = Query(id=f"{B}:0:1", station=B, time_ms=0, target_ms=HOUR, points=((1.0,),))
+    assert not fed(scorer, Message("streamgp.queries", 0, 0, B, encode(query), NOW_MS))
+    if restarted:
+        before, scorer = scorer, scorer_of(settings)
+        scorer.restore(before.state())
+    assert not fed(scorer, reading(B, 1, key=B))
+    assert list(scorer._station(B).truth) == [HOUR]
+
+
+def test_of_a_station_whose_agent_nobody_hears_one_line_tells(caplog: pytest.LogCaptureFixture) -> None:
+    scorer = scorer_of(Settings())
+    query = Query(id="A:0:1", station="A", time_ms=0, target_ms=HOUR, points=((1.0,),))
+    scorer.feed([Message("streamgp.queries", 0, 0, "A", encode(query), NOW_MS)], 0.0)
+    with caplog.at_level(logging.WARNING):
+        scorer.feed([reading(s, i, key=s) for i in range(300) for s in ("A",)], 30.0)
+        scorer.feed([reading(B, i, key=B) for i in range(300, 600)], 30.0)
+        assert not caplog.records
+        scorer.feed([reading(s, i, key=s) for i, s in enumerate(["A", B] * 300, start=600)], 100.0)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"station '{B}': 301 readings in 70 s and no question of its agent")

@@ -14,7 +14,7 @@ RULES = LevelRules(S.max_equal_run, S.shift_ranges, S.shift_after, S.shift_accep
 
 def alarms(values: np.ndarray) -> list[int]:
     level = Level()
-    return [i for i, value in enumerate(values.tolist()) if level.judge(value, RULES) is not None]
+    return [i for i, value in enumerate(values.tolist()) if level.judge(value, RULES, time_ms=i) is not None]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -33,4 +33,4 @@ def test_a_change_of_unit_alarms_at_once_and_no_more_once_it_is_believed() -> No
     values = np.where(np.arange(20_000) < 10_000, celsius, 32.0 + 1.8 * celsius)
     found = alarms(values)
     assert found == list(range(10_000, 10_000 + RULES.shift_accept))
-    assert Level().judge(values[0], RULES) != SHIFT
+    assert Level().judge(values[0], RULES, time_ms=0) != SHIFT

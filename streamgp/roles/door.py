@@ -17,6 +17,7 @@ from streamgp.errors import CheckpointError, KeptSettingsError
 from streamgp.roles.arrivals import LATE, ArrivalRules, Arrivals
 from streamgp.roles.door_settings import DoorSettings
 from streamgp.roles.levels import Level, LevelRules
+from streamgp.roles.plain import REMEDY
 from streamgp.roles.readings import Refused, X, Y, clean_x, clean_y, sentinel_set
 from streamgp.roles.units import canonical, converter
 from streamgp.wire.records import Observation
@@ -140,8 +141,7 @@ class Door:
         for name, saved in state["stations"].items():
             if len(saved["levels"]) != door.settings.outputs:
                 raise KeptSettingsError(
-                    f"door.outputs = {door.settings.outputs} (the kept state has {len(saved['levels'])}): set it back, "
-                    "or start with --fresh to learn everything anew on purpose"
+                    f"door.outputs = {door.settings.outputs} (the kept state has {len(saved['levels'])}): {REMEDY}"
                 )
             known = _Station(door.settings, name, Counter(state["counts"].get(name, {})))
             known.unit = saved["unit"] or known.unit

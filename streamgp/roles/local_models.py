@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamgp.errors import KeptSettingsError
 from streamgp.models.contract import LocalModel, State
+from streamgp.roles.plain import REMEDY
 
 if TYPE_CHECKING:
     from streamgp.roles.settings import ModelKind, ModelSettings
@@ -36,10 +37,7 @@ def load_model(kind: ModelKind, state: State) -> LocalModel:
     """
     found = _kind_of(state)
     if found not in (None, kind):
-        raise KeptSettingsError(
-            f"model.kind is {kind}, and the state is that of a model of kind {found}: set it back, "
-            "or start with --fresh to learn everything anew on purpose"
-        )
+        raise KeptSettingsError(f"model.kind is {kind}, and the state is that of a model of kind {found}: {REMEDY}")
     return _LOADS[kind](state)
 
 

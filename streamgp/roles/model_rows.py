@@ -49,7 +49,9 @@ class ModelRows:
         return self._kept
 
     def _loaded(self, state: State) -> _Kept:
-        self._kept = _Kept.from_state(state)
+        kept, most = _Kept.from_state(state), self._kept.most  # as many as the settings say now
+        kept.most, kept.X, kept.y = most, kept.X[-most:], kept.y[-most:]
+        self._kept = kept
         return self._kept
 
     def feed(self, messages: list[Message]) -> None:

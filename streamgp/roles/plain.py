@@ -16,6 +16,9 @@ from streamgp.wire.records import Record
 
 R = TypeVar("R", bound=Record)
 
+#: what to do about a setting with which a kept state is of no use
+REMEDY = "set it back, or start with --fresh to learn everything anew on purpose"
+
 
 @contextmanager
 def restoring(what: str, state: Mapping[str, Any], version: int) -> Iterator[None]:

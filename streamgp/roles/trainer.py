@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, final
 
-from streamgp.errors import CheckpointError, DecodeError
+from streamgp.errors import CheckpointError, DecodeError, KeptSettingsError
 from streamgp.fusion.federation import RoundResult, Summary, needed, server_step
 from streamgp.fusion.privacy import spent
 from streamgp.gp.hierarchy.shared_step import SharedState
 from streamgp.models.hgp.rounds import server_start
-from streamgp.roles.plain import offsets_in, offsets_out, restoring
+from streamgp.roles.plain import REMEDY, offsets_in, offsets_out, restoring
 from streamgp.roles.training_records import flat, shaped, state_arrays, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings, told
 from streamgp.roles.training_state import result_in, result_out, shapes_of, shared_in, shared_out
@@ -189,14 +189,20 @@ class TrainingServer:
         Raises
         ------
         CheckpointError
-            If it is damaged, of another version, of another run, or its sizes are not those of the settings.
+            If it is damaged or of another version.
+        KeptSettingsError
+            If it is of another run, or its sizes are not those of the settings.
         """
         with restoring("trainer", state, VERSION):
             shared = shared_in(state["shared"])
             if state["run"] != self.settings.run:
-                raise CheckpointError(f"it is of run {state['run']!r}, not of {self.settings.run!r}")
+                raise KeptSettingsError(
+                    f"training.run = {self.settings.run} (the kept state is of run {state['run']}): {REMEDY}"
+                )
             if shapes_of(shared) != shapes_of(self.shared):
-                raise CheckpointError("its model has other sizes than the settings say")
+                raise KeptSettingsError(
+                    f"training: the model of the kept state has other sizes than the settings say: {REMEDY}"
+                )
             self.round, self.shared, self.last = state["round"], shared, result_in(state["last"], shared)
             self._answers = {client: dict(summary) for client, summary in state["answers"].items()}
             self._bad, self._absent = dict(state["bad"]), dict(state["absent"])

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, final
 from zlib import crc32
 
-from streamgp.errors import CheckpointError, DecodeError
+from streamgp.errors import DecodeError, KeptSettingsError
 from streamgp.fusion.privacy import privatised
 from streamgp.gp.gaussian import Array
 from streamgp.gp.hierarchy.data import ClientData, client_data
@@ -18,7 +18,7 @@ from streamgp.gp.hierarchy.shared_step import SharedState
 from streamgp.models.hgp.client import client_step
 from streamgp.models.hgp.posterior import ClientPosterior, client_posterior
 from streamgp.models.hgp.rounds import MadeFor, client_again, client_start
-from streamgp.roles.plain import message_in, message_out, records_in, records_out, restoring
+from streamgp.roles.plain import REMEDY, message_in, message_out, records_in, records_out, restoring
 from streamgp.roles.training_records import believable, flat, settings_of, state_of, units_from
 from streamgp.roles.training_settings import TrainingSettings
 from streamgp.roles.training_state import noise_of, saved_in, saved_out
@@ -218,11 +218,15 @@ class TrainingClient:
         Raises
         ------
         CheckpointError
-            If it is damaged, of another version or of another run.
+            If it is damaged or of another version.
+        KeptSettingsError
+            If it is of another run, or of other rows than the settings say.
         """
         with restoring(f"trainee {self.name}", state, VERSION):
             if state["run"] != self.run:
-                raise CheckpointError(f"it is of run {state['run']!r}, not of {self.run!r}")
+                raise KeptSettingsError(
+                    f"training.run = {self.run} (the kept state is of run {state['run']}): {REMEDY}"
+                )
             self.rows.restore(state["rows"])
             self.saved = saved_in(state["saved"])
             known = [None if value is None else records_in([value], GlobalState)[0] for value in state["newest"]]

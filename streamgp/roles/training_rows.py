@@ -10,8 +10,9 @@ from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 
-from streamgp.errors import DecodeError
+from streamgp.errors import DecodeError, KeptSettingsError
 from streamgp.gp.gaussian import Array
+from streamgp.roles.plain import REMEDY
 from streamgp.roles.refusals import Refusals
 from streamgp.wire.clock import SystemClock
 from streamgp.wire.codec import decode
@@ -76,10 +77,13 @@ class ObservationRows:
         return {"times": list(self._rows), "X": X, "Y": Y}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; raises a ValueError if its rows are of another width."""
+        """Go on from a state; raises a KeptSettingsError if its rows are of another width."""
         X, Y = state["X"], state["Y"]
         if X.shape[1:] != (len(self.inputs),) or Y.shape[1:] != (self.n_outputs,):
-            raise ValueError(f"rows of {X.shape[1:]} and {Y.shape[1:]}, not of {len(self.inputs)} and {self.n_outputs}")
+            raise KeptSettingsError(
+                f"training.inputs are {len(self.inputs)} and training.n_outputs {self.n_outputs} "
+                f"(the kept state has rows of {X.shape[1:]} and {Y.shape[1:]}): {REMEDY}"
+            )
         rows = zip(state["times"], X.tolist(), Y.tolist(), strict=True)
         self._rows = OrderedDict((time_ms, (x, y)) for time_ms, x, y in rows)
 

@@ -10,6 +10,8 @@ import pytest
 
 from streamgp.errors import KeptSettingsError
 from streamgp.roles.cloud import CloudRole
+from streamgp.roles.door import Door
+from streamgp.roles.model_rows import ModelRows
 from streamgp.roles.scorer import ScorerRole
 from streamgp.roles.settings import (
     AgentSettings,
@@ -19,11 +21,14 @@ from streamgp.roles.settings import (
     RowSettings,
     Settings,
 )
+from streamgp.roles.trainer import TrainingServer
+from streamgp.roles.training_rows import ObservationRows
 from streamgp.roles.wiring import agent_role
 from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.codec import decode, encode
 from streamgp.wire.log import Message
 from streamgp.wire.records import Forecast, Observation, Prediction, Query, Record
+from tests.roles.training import Federation, changed
 
 HOUR = 3_600_000
 QUERY = Query(id="A:9:1", station="A", time_ms=9, target_ms=10, points=((0.0,),))
@@ -255,3 +260,37 @@ def test_settings_with_which_a_state_is_of_no_use_are_refused_as_settings(name: 
     changed, says = REFUSED[name]
     with pytest.raises(KeptSettingsError, match=f"^{says}"):
         agent_role(changed(), "A").restore(state)
+
+
+# -- a training
+
+
+def test_the_state_of_another_training_is_refused_as_settings() -> None:
+    federation = Federation()
+    state = through_a_snapshot(federation.server().state())
+    for other, says in (
+        ({"run": "other"}, "training.run = other .*of run default"),
+        ({"n_global": 7}, "training: .*other sizes"),
+    ):
+        server = TrainingServer(changed(**other), prefix="t", clock=federation.clock)
+        with pytest.raises(KeptSettingsError, match=f"^{says}.*set it back.*--fresh"):
+            server.restore(state)
+    rows = ObservationRows("A", ("time",), n_outputs=2)
+    value = encode(Observation(station="A", time_ms=0, y=(1.0, 2.0)))
+    rows.feed([Message("streamgp.observations", 0, 0, "A", value, 0)])
+    assert rows.rows()[0].shape == (1, 1)
+    with pytest.raises(KeptSettingsError, match=r"^training\.inputs are 2 .*--fresh"):
+        ObservationRows("A", ("time", "rain"), n_outputs=2).restore(rows.state())
+
+
+def test_a_training_on_model_rows_keeps_as_many_as_the_settings_say_now() -> None:
+    def made(max_rows: int) -> ModelRows:
+        return ModelRows("A", ROWS.made(), door=Door(), warm_up=10, max_rows=max_rows)
+
+    before, after = made(50), made(6)
+    for i in range(20):
+        value = encode(Observation(station="A", time_ms=i * HOUR, y=float(i % 4)))
+        before.feed([Message("streamgp.observations", 0, i, "A", value, 2_000_000_000_000)])
+    after.restore(through_a_snapshot(before.state()))
+    assert len(before.rows()[0]) == 18
+    assert after.rows()[0].tolist() == before.rows()[0][-6:].tolist()

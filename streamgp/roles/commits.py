@@ -14,7 +14,7 @@ from streamgp.roles.strays import Strays
 from streamgp.wire.clock import Clock, Deadline
 from streamgp.wire.deadletter import TOO_LARGE, size_of, smaller
 from streamgp.wire.gate import Gate
-from streamgp.wire.journal import Segment, decode_segment, encode_segment, is_newer, read_each
+from streamgp.wire.journal import Segment, decode_segment, empty_segment, encode_segment, is_newer, read_each
 from streamgp.wire.log import Log, Outgoing, Partition, Reader, Subscription, Writer
 
 log = logging.getLogger("streamgp.commits")
@@ -62,7 +62,8 @@ class Commits:
         self._lost: list[Outgoing] = []  # written at once, and failed
         self.journal: Reader = log.reader([Subscription(journal, key=role)])
         self._looked = False  # whether the journal was read with this reader
-        self._from: dict[Partition, int] = {}
+        self._from: dict[Partition, int] = {}  # there or beyond are the segments of all later commits
+        self._end: dict[Partition, int] = {}  # so is this, once another commit of this writer is made
         self._strays = Strays(role, "no segment of its journal")
 
     def open(self) -> None:
@@ -91,9 +92,13 @@ class Commits:
 
     # -- the journal
 
-    def end_of_journal(self) -> dict[Partition, int]:
-        """Where the segments of later commits will be: from here on."""
-        self._from = self.journal.ends()
+    def journal_from(self) -> dict[Partition, int]:
+        """Where the segments of all commits after the last one are, whoever makes them: there, or beyond.
+
+        That is not the end of the journal now: who has fenced this process meanwhile may have committed before it.
+        The end counts once another commit of this process is made after it.
+        """
+        self._end = self.journal.ends()
         return self._from
 
     def segments(self, after: int, start: dict[Partition, int]) -> list[Segment]:
@@ -127,8 +132,8 @@ class Commits:
             self.journal.close()
             self.journal = self._log.reader([Subscription(self._journal_topic, key=self.role)])
         self._looked = True
-        self._from = start or dict.fromkeys(self.journal.ends(), 0)
-        self.journal.seek(self._from)
+        start = start or dict.fromkeys(self.journal.ends(), 0)
+        self.journal.seek(start)
         for m in read_each(self.journal, self._clock):
             if m.key != self.role:
                 continue
@@ -146,6 +151,7 @@ class Commits:
                 yield segment
             else:
                 self._strays.add(m, f"it is of {segment.role!r}")
+        self._from = {place: self.journal.stats.positions.get(place, offset) for place, offset in start.items()}
         self._strays.tell()
 
     # -- writing
@@ -179,13 +185,14 @@ class Commits:
             try:
                 if failed is not None or self._stale:
                     self._reopen()
-                    if any(s.number == segment.number for s in self.segments(segment.number - 1, self._from)):
+                    if self._is_there(segment):
                         break
                 self._confirm(gate)
                 records = gate.signed(outputs)
                 made = encode_segment(replace(segment, sequence=gate.sequence))
                 records.append(Outgoing(self._journal_topic, self.role, made))
                 self._transact(records, offsets)
+                self._from = self._end or self._from
                 break
             except FencedError:
                 raise
@@ -213,8 +220,7 @@ class Commits:
 
     def mark(self, number: int, records: list[Outgoing]) -> None:
         """Write records with an empty commit of this number, to which no commit before it leads."""
-        empty = Segment(role=self.role, number=number, places=(), positions=(), calls=(), crc=0)
-        self.write([*records, Outgoing(self._journal_topic, self.role, encode_segment(empty))])
+        self.write([*records, Outgoing(self._journal_topic, self.role, empty_segment(self.role, number))])
 
     def close(self) -> None:
         """Let go within 5 s."""
@@ -232,6 +238,13 @@ class Commits:
         except DeliveryError as error:
             self._lost += [record for record, _ in error.failed]
             raise
+
+    def _is_there(self, segment: Segment) -> bool:
+        """Whether this commit is in the journal; another's of its number or beyond says that this one is fenced."""
+        found = self.segments(segment.number - 1, self._from)
+        if any(replace(s, sequence=segment.sequence) != segment for s in found):
+            raise FencedError(f"another process writes as {self.group}: it made commit {found[-1].number}")
+        return bool(found)
 
     def _made_smaller(self, outputs: list[Outgoing], error: DeliveryError) -> list[Outgoing]:
         """The outputs, with small ones in place of dead letters as large as one that the broker does not take.

@@ -141,9 +141,11 @@ class Kept:
         self.number, self._positions, self.differs = stand.number, stand.positions, stand.differs
         if stand.now_s is None:
             self._first()
+            if self._fresh:  # before its snapshot: the life of before never reaches the number of one that is there
+                self._snapshots.begin_anew(self.number, self._commits)
             self.snapshot()  # empty, so that a crash before the next finds one
             if self._fresh:
-                self._snapshots.begin_anew(self.number, self._commits)
+                self._snapshots.forget_before(self.number)
         else:
             self._ahead_s = stand.now_s - self._clock.monotonic_s()
             if stand.replayed:
@@ -281,7 +283,7 @@ class Kept:
             "number": self.number,
             "now_s": self.now_s(),
             "positions": offsets_out(self._positions),
-            "journal": offsets_out(self._commits.end_of_journal()),
+            "journal": offsets_out(self._commits.journal_from()),
             "gate": self.gate.state(),
             "state": self.role.state(),
         }

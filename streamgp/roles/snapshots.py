@@ -81,14 +81,20 @@ class Snapshots:
         self.taken_s = self._clock.monotonic_s()
 
     def begin_anew(self, number: int, commits: Commits) -> None:
-        """The one of this number, the first of a new life, is written: that of before is over from here on.
+        """The first snapshot of a new life will have this number: the life of before is over from here on.
+
+        Who is killed before that snapshot is kept has ended the one and not begun the other: neither goes on then,
+        each is a refusal until it is begun anew once more.
 
         Raises
         ------
         LogError
-            If it could not be told.
+            If it could not be told; the life of before may go on where it was not.
         """
         commits.mark(number, [self._heads.record(number)])  # who finds a snapshot of before knows that it leads nowhere
+
+    def forget_before(self, number: int) -> None:
+        """The first snapshot of a new life is kept, and was told: those of before are of no use."""
         self.head = None
         try:
             self._store.forget(number)

@@ -90,6 +90,17 @@ def encode_segment(segment: Segment) -> bytes:
     return _encoder.encode(segment)
 
 
+def empty_segment(role: str, number: int) -> bytes:
+    """The bytes of a commit in which nothing was done.
+
+    Examples
+    --------
+    >>> decode_segment(empty_segment("agent.A", 7)).number
+    7
+    """
+    return encode_segment(Segment(role=role, number=number, places=(), positions=(), calls=(), crc=0))
+
+
 def decode_segment(data: bytes | None) -> Segment:
     """What :func:`encode_segment` wrote.
 

@@ -142,7 +142,7 @@ class Kept:
         if stand.now_s is None:
             self._first()
             if self._fresh:  # before its snapshot: the life of before never reaches the number of one that is there
-                self._snapshots.begin_anew(self.number, self._commits)
+                self._snapshots.begin_anew(self.number, self._commits, restart.elsewhere)
             self.snapshot()  # empty, so that a crash before the next finds one
             if self._fresh:
                 self._snapshots.forget_before(self.number)

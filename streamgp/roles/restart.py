@@ -10,6 +10,7 @@ from typing import Any, final
 
 from streamgp.errors import CheckpointError, KeptSettingsError, LogError
 from streamgp.roles.commits import Commits
+from streamgp.roles.elsewhere import Elsewhere
 from streamgp.roles.heads import Heads
 from streamgp.roles.place import KeptRole, Place
 from streamgp.roles.plain import offsets_in
@@ -90,6 +91,7 @@ class Restart:
     ) -> None:
         self.log_id = ""
         self.heads = Heads(log, place, clock=clock)
+        self.elsewhere = Elsewhere(log, place, clock=clock)
         self._role = role
         self._place = place
         self._log = log
@@ -118,6 +120,14 @@ class Restart:
             self.heads.look()
             if not self._fresh:
                 self._restore()
+                if self._base is None:
+                    self.elsewhere.look()
+        if self.elsewhere.number is not None:
+            raise CheckpointError(
+                f"{self._place.role}: commits up to {self.elsewhere.number} of it are in {self.elsewhere.topic}: it "
+                f'worked with state_topics = "{self.elsewhere.setting}"; set that again, with the state of then, or '
+                "start with --fresh to learn everything anew on purpose"
+            )
 
     def go_on(self) -> Stand:
         """Do the commits after the snapshot again, writing nothing.
@@ -206,9 +216,11 @@ class Restart:
 
         Whoever begins anew marks that in the journal, so that the head of before is not behind it.
         """
+        self.elsewhere.look()
         journaled, sequence = self._commits.latest()
         self._gate.sequence = max(self._gate.sequence, sequence)
-        known = [n for n in (self.heads.number, journaled, *self._store.numbers()) if n is not None]
+        found = (self.heads.number, journaled, self.elsewhere.number, *self._store.numbers())
+        known = [n for n in found if n is not None]
         number = max(known) + 2 if known else 0
         if number + 1 >= MOST:
             raise CheckpointError(

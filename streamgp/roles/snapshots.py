@@ -8,6 +8,7 @@ from typing import Any, final
 
 from streamgp.errors import CheckpointError, FencedError, LogError
 from streamgp.roles.commits import Commits
+from streamgp.roles.elsewhere import Elsewhere
 from streamgp.roles.heads import Heads
 from streamgp.roles.settings import KeepSettings
 from streamgp.wire.checkpoint import SnapshotStore, pack
@@ -80,7 +81,7 @@ class Snapshots:
         self._busy_s = 0.0
         self.taken_s = self._clock.monotonic_s()
 
-    def begin_anew(self, number: int, commits: Commits) -> None:
+    def begin_anew(self, number: int, commits: Commits, elsewhere: Elsewhere) -> None:
         """The first snapshot of a new life will have this number: the life of before is over from here on.
 
         Who is killed before that snapshot is kept has ended the one and not begun the other: neither goes on then,
@@ -91,7 +92,7 @@ class Snapshots:
         LogError
             If it could not be told; the life of before may go on where it was not.
         """
-        commits.mark(number, [self._heads.record(number)])  # who finds a snapshot of before knows that it leads nowhere
+        commits.mark(number, [self._heads.record(number), *elsewhere.over(number)])
 
     def forget_before(self, number: int) -> None:
         """The first snapshot of a new life is kept, and was told: those of before are of no use."""

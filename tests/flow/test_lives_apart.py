@@ -22,9 +22,11 @@ SENT = [o for o in observations(20) if o.station == "A"]
 FIRST = SENT[:13]
 
 
-def two(folder: Path, *, snapshot_every_s: float = 0.2, state: str = "folder") -> tuple[Network, Network]:
+def two(
+    folder: Path, *, snapshot_every_s: float = 0.2, state: str = "folder", state_topics: str = "shared"
+) -> tuple[Network, Network]:
     """Two machines over one log; the network is the one station."""
-    settings = replace(settings_of(snapshot_every_s=snapshot_every_s), stations=("A",))
+    settings = replace(settings_of(snapshot_every_s=snapshot_every_s), stations=("A",), state_topics=state_topics)
     one = Network(folder / "one", settings, state=state)
     other = Network(folder / "other", settings, one.log, state=state)
     other.clock = one.clock
@@ -211,3 +213,41 @@ def test_overtaken_before_its_mark_it_changes_nothing(tmp_path: Path, monkeypatc
     alone(one)
     assert own(one) == 13
     assert not list((tmp_path / "other" / A).glob("*.sgp"))
+
+
+# -- the topics of the other setting
+
+
+@pytest.mark.parametrize("before", ["shared", "per-role"])
+@pytest.mark.parametrize("state", ["folder", "topic"])
+def test_state_topics_changed_under_a_kept_state_is_no_first_start(state: str, before: str, tmp_path: Path) -> None:
+    """A folder by the topics' identity, as the default one is, and the topic are empty then; going back is no help."""
+    after = {"shared": "per-role", "per-role": "shared"}[before]
+    one, _ = two(tmp_path, state=state, state_topics=before)
+    lived(one)
+    other = Network(tmp_path / "other", replace(one.settings, state_topics=after), one.log, state=state)
+    other.clock = one.clock
+    with pytest.raises(CheckpointError, match=rf'commits up to \d+ .*state_topics = "{before}"; set that.*--fresh'):
+        other.start(A)
+    other.stores[A].close()
+    other.fresh.add(A)
+    other.start(A)
+    alone(other)
+    assert own(other) == 13
+    other.kill(A)
+    other.fresh.clear()
+    with pytest.raises(CheckpointError, match="began anew after it"):
+        one.start(A)
+    other.start(A)
+    alone(other)
+    assert own(other) == 13
+
+
+def test_with_the_topics_of_both_settings_a_first_start_is_one(tmp_path: Path) -> None:
+    """Another role's state in the shared ones is nothing to this."""
+    one, _ = two(tmp_path)
+    lived(one)
+    settings = replace(one.settings, stations=("A", "B"), state_topics="per-role")
+    other = Network(tmp_path / "other", settings, one.log)
+    other.start("agent.B")
+    assert other.kept["agent.B"].number == 0

@@ -54,12 +54,29 @@ class _Base:
     positions: dict[Partition, int]
     journal: dict[Partition, int]
     now_s: float | None
+    log: str
+
+
+def _journal_in(log_id: object) -> str:
+    """The identity of the journal among those of all topics."""
+    return str(log_id).partition(" ")[0]
+
+
+def _inputs_in(log_id: str) -> dict[str, str]:
+    """That of each topic that is read; none in a snapshot of a release that kept the journal's alone.
+
+    Examples
+    --------
+    >>> _inputs_in("9c1f p.observations=77ab p.queries=d02e"), _inputs_in("9c1f")
+    ({'p.observations': '77ab', 'p.queries': 'd02e'}, {})
+    """
+    return {topic: told for topic, _, told in (word.partition("=") for word in log_id.split(" ")[1:])}
 
 
 def _base_of(base: dict[str, Any]) -> _Base:
     try:
         number, now_s = int(base["number"]), float(base["now_s"])
-        return _Base(number, offsets_in(base["positions"]), offsets_in(base["journal"]), now_s)
+        return _Base(number, offsets_in(base["positions"]), offsets_in(base["journal"]), now_s, str(base["log"]))
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"damaged: {error}") from error
 
@@ -116,12 +133,14 @@ class Restart:
         with ThreadPoolExecutor(2) as waiting:  # a connection takes as long as a large state does
             waiting.submit(_connected, also)
             waiting.submit(_connected, self._commits.journal)
-            self.log_id = self._log.topic_id(self._place.state_topic("journal"))
+            self._identify()
             self.heads.look()
             if not self._fresh:
                 self._restore()
                 if self._base is None:
                     self.elsewhere.look()
+                else:
+                    self._check_inputs(self._base)
         if self.elsewhere.number is not None:
             raise CheckpointError(
                 f"{self._place.role}: commits up to {self.elsewhere.number} of it are in {self.elsewhere.topic}: it "
@@ -199,8 +218,25 @@ class Restart:
             raise CheckpointError(f"damaged: it has no {sorted(missing)}")
         if base["role"] != self._place.role:
             raise _OfAnotherError(f"it is of role {base['role']}, not of {self._place.role}")
-        if base["log"] != self.log_id:
+        if _journal_in(base["log"]) != _journal_in(self.log_id):
             raise _OfAnotherError("it belongs to other topics: they were made anew, or this is another broker")
+
+    def _identify(self) -> None:
+        journal = self._place.state_topic("journal")
+        inputs = sorted({s.topic for s in self._place.reads})
+        ids = self._log.topic_ids([journal, *inputs])
+        self.log_id = " ".join([ids[journal], *(f"{topic}={ids[topic]}" for topic in inputs)])
+
+    def _check_inputs(self, base: _Base) -> None:
+        """The offsets in a topic that is gone say nothing of the one that has its name now."""
+        was, now = _inputs_in(base.log), _inputs_in(self.log_id)
+        anew = [topic for topic in now if was.get(topic, now[topic]) != now[topic]]
+        if anew:
+            raise CheckpointError(
+                f"{self._place.role}: {', '.join(anew)} was deleted and made anew since snapshot {base.number}, whose "
+                "offsets lead nowhere in it; write there again what is to be learned, and start with --fresh to learn "
+                "everything anew on purpose"
+            )
 
     def _nothing_to_go_on_from(self, *, kept: bool) -> str:
         number = self.heads.number

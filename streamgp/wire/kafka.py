@@ -134,11 +134,15 @@ class KafkaLog:
             return {topic["name"]: len(topic["partitions"]) for topic in admin.describe_topics()}
 
     def topic_id(self, topic: str) -> str:
+        return self.topic_ids([topic])[topic]
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         with self._admin() as admin:
-            (told,) = admin.describe_topics([topic])
-        if told["error_code"]:
-            raise missing_topic(topic)
-        return str(told["topic_id"])
+            told = admin.describe_topics(sorted(set(topics)))
+        for topic in told:
+            if topic["error_code"]:
+                raise missing_topic(topic["name"])
+        return {topic["name"]: str(topic["topic_id"]) for topic in told}
 
     def delete_records(self, offsets: dict[Partition, int]) -> None:
         with self._admin() as admin:

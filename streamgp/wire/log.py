@@ -242,6 +242,9 @@ class Log(Protocol):
             If nobody answered in time.
         """
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """What :meth:`topic_id` says of each, in one request; the errors are the same."""
+
     def delete_records(self, offsets: dict[Partition, int]) -> None:
         """Delete, in each partition, all that is older than its offset; readers are told what they lost."""
 

@@ -71,6 +71,9 @@ class MemoryTopics:
             self.partitions(topic)
             return self._ids[topic]
 
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        return {topic: self.topic_id(topic) for topic in topics}
+
     def partitions(self, topic: str) -> list[PartitionLog]:
         """The partitions of a topic; a TopicMissingError if there is none of that name."""
         try:

@@ -12,8 +12,10 @@ from streamgp.errors import CheckpointError, FencedError
 from streamgp.roles.commits import Commits
 from streamgp.roles.kept import Kept
 from streamgp.roles.snapshots import Snapshots
+from streamgp.wire.checkpoint import pack, unpack
 from streamgp.wire.codec import decode
-from streamgp.wire.memory import SimulatedCrash
+from streamgp.wire.log import TopicSpec
+from streamgp.wire.memory import MemoryLog, SimulatedCrash
 from streamgp.wire.records import Prediction
 from tests.flow.network import Network, observations, settings_of
 from tests.flow.test_lives import A, alone
@@ -251,3 +253,42 @@ def test_with_the_topics_of_both_settings_a_first_start_is_one(tmp_path: Path) -
     other = Network(tmp_path / "other", settings, one.log)
     other.start("agent.B")
     assert other.kept["agent.B"].number == 0
+
+
+# -- inputs made anew
+
+
+@pytest.mark.parametrize("state", ["folder", "topic"])
+def test_an_input_that_was_made_anew_is_a_refusal(state: str, tmp_path: Path) -> None:
+    """Its journal is as it was, and leads to offsets of a topic that is gone."""
+    network, _ = two(tmp_path, state=state)
+    lived(network)
+    topic = network.settings.topic("observations")
+    log = network.log
+    assert isinstance(log, MemoryLog)
+    del log._topics[topic]
+    log.create_topics([TopicSpec(topic, partitions=2)])
+    network.send(SENT)
+    with pytest.raises(CheckpointError, match=r"streamgp.observations was deleted and made anew.*--fresh"):
+        network.start(A)
+    network.stores[A].close()
+    network.fresh.add(A)
+    network.start(A)
+    network.kill(A)
+    network.fresh.clear()
+    network.start(A)
+    alone(network)
+    assert own(network) == 20
+
+
+def test_a_snapshot_of_a_release_that_kept_the_journals_identity_alone_is_read(tmp_path: Path) -> None:
+    network, _ = two(tmp_path)
+    lived(network)
+    paths = list((tmp_path / "one" / A).glob("*.sgp"))
+    for path in paths:
+        base = unpack(path.read_bytes())
+        assert "streamgp.observations=" in base["log"]
+        path.write_bytes(pack({**base, "log": base["log"].split(" ")[0]}))
+    network.start(A)
+    assert paths
+    assert own(network) == 13

@@ -370,7 +370,7 @@ def test_a_setting_that_the_kept_state_cannot_take_is_a_wrong_setting_and_no_dam
     with pytest.raises(SettingsError, match=r"^agent.A: (features.lags = \(1, 3\)|model.kind is cpoe).*--fresh"):
         network.start("agent.A")
     assert "cannot be used" not in caplog.text
-    network.stores["agent.A"].close()
+    network.kill("agent.A")
     network.settings = settings
     network.run()
     network.check(SENT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -130,13 +131,15 @@ class Restart:
         KeptSettingsError
             If the newest good one is of no use with the settings.
         """
-        with ThreadPoolExecutor(2) as waiting:  # a connection takes as long as a large state does
+        with ThreadPoolExecutor(3) as waiting:  # connections and heads take as long as a large state does
             waiting.submit(_connected, also)
             waiting.submit(_connected, self._commits.journal)
             self._identify()
-            self.heads.look()
-            if not self._fresh:
-                self._restore()
+            heads = waiting.submit(self.heads.look)
+            if self._fresh:
+                heads.result()
+            else:
+                self._restore(heads.result)
                 if self._base is None:
                     self.elsewhere.look()
                 else:
@@ -175,16 +178,17 @@ class Restart:
 
     # -- the snapshot
 
-    def _restore(self) -> None:
+    def _restore(self, look: Callable[[], object]) -> None:
+        """From the store; what the heads say is needed only after that."""
         kept = self._store.load()
         self._base = self._newest_good(kept)
+        look()
         if self._base is None and (kept or self.heads.number is not None):
             raise CheckpointError(self._nothing_to_go_on_from(kept=bool(kept)))
 
     def _base_of_another(self, begun: list[Segment]) -> _Base:
         """Of the process of this role that began after this one had looked."""
-        self.heads.look()
-        self._restore()
+        self._restore(self.heads.look)
         if self._base is None:
             raise CheckpointError(
                 f"{self._place.role}: commits {begun[0].number} to {begun[-1].number} are in "

@@ -29,7 +29,7 @@ where it ends in `_ms`; counts of observations, answers or windows otherwise. Th
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, _section("Above all sections", Settings, without={"door", "kafka"})]
+    parts = [HEAD, _section("Above all sections", Settings, without=frozenset({"door", "kafka"}))]
     for info in msgspec.structs.fields(Settings):
         if isinstance(info.default, msgspec.Struct):
             parts.append(_section(f"`[{info.name}]`", type(info.default)))
@@ -40,7 +40,7 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _section(title: str, kind: type, *, without: set[str] = frozenset()) -> str:  # type: ignore[assignment]
+def _section(title: str, kind: type, *, without: frozenset[str] = frozenset()) -> str:
     meanings = _meanings(kind)
     rows = [
         _row(info.name, _of(info), meanings.get(info.name, ""))

@@ -63,10 +63,10 @@ class Infinite:
 
 
 def role_of(make: Callable[[bool], object] | None = None, *, warm_up: int = 3, **agent: object) -> AgentRole:
-    settings = Settings(agent=AgentSettings(settle_s=0.0, **agent))  # type: ignore[arg-type]
+    settings = Settings(agent=AgentSettings(settle_s=0.0, **agent))  # type: ignore[arg-type]  # keys of many types
     model = StationModel(
         FeatureSettings(lags=(1,), averages=(), calendar=()),
-        make=make or (lambda fit: ConstantModel()),  # type: ignore[arg-type]
+        make=make or (lambda fit: ConstantModel()),  # type: ignore[arg-type]  # broken models too
         load=ConstantModel.from_state,
         warm_up=warm_up,
         step_ms=DAY,

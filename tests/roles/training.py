@@ -35,7 +35,7 @@ SETTINGS = TrainingSettings(
 
 def changed(**changes: object) -> TrainingSettings:
     """The settings, some of them changed."""
-    return replace(SETTINGS, **changes)  # type: ignore[arg-type]
+    return replace(SETTINGS, **changes)  # type: ignore[arg-type]  # each key has a type of its own
 
 
 def rows_of(n_clients: int, *, seed: int = 0) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -7,11 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import final
 
-from streamgp.errors import SettingsError
 from streamgp.roles.identity import signs
 from streamgp.roles.settings import Settings
-from streamgp.wire.keys import LIST, AllowList, read_list
-from streamgp.wire.keywatch import stamp_of
+from streamgp.wire.keys import LIST
+from streamgp.wire.keywatch import LastGoodList
 from streamgp.wire.log import Message, Partition, Reader, ReaderStats
 from streamgp.wire.signing import Verifier
 
@@ -31,11 +30,11 @@ def believed(reader: Reader, settings: Settings) -> Reader:
     if not signs(settings):
         return reader
     path = Path(settings.signing.keys) / LIST
-    allowed = read_list(path)
-    if not allowed:
+    found = LastGoodList(path, "watch")
+    if not found.allowed.entries:
         log.warning("not verified, for there is no list of keys at %s: anybody may have written what follows", path)
         return reader
-    return Believed(reader, path, Verifier(AllowList.of(allowed), prefix=settings.prefix))
+    return Believed(reader, found, prefix=settings.prefix)
 
 
 @final
@@ -48,12 +47,11 @@ class Believed:
         What was left out, by reason; told at every doubling.
     """
 
-    def __init__(self, reader: Reader, path: Path, verifier: Verifier) -> None:
+    def __init__(self, reader: Reader, found: LastGoodList, *, prefix: str) -> None:
         self.counts: Counter[str] = Counter()
         self._reader = reader
-        self._path = path
-        self._verifier = verifier
-        self._stamp = stamp_of(path)
+        self._list = found
+        self._verifier = Verifier(found.allowed, prefix=prefix)
 
     @property
     def stats(self) -> ReaderStats:
@@ -61,7 +59,8 @@ class Believed:
 
     def poll(self, timeout_s: float, max_records: int = 500, *, without: frozenset[str] = frozenset()) -> list[Message]:
         messages = self._reader.poll(timeout_s, max_records, without=without)
-        self._look()
+        self._list.look()
+        self._verifier.allowed = self._list.allowed
         return [message for message in messages if self._passes(message)]
 
     def seek(self, offsets: dict[Partition, int]) -> None:
@@ -75,19 +74,6 @@ class Believed:
 
     def close(self) -> None:
         self._reader.close()
-
-    def _look(self) -> None:
-        stamp = stamp_of(self._path)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
-        try:
-            allowed = read_list(self._path)
-        except SettingsError as error:
-            log.warning("list of keys not read, the one before counts on: %s", error)
-            return
-        if allowed:
-            self._verifier.allowed = AllowList.of(allowed)
 
     def _passes(self, message: Message) -> bool:
         reason = self._verifier.why_not(message)

@@ -89,11 +89,76 @@ class OwnKey:
 
 
 @final
+class LastGoodList:
+    """The last good list of a file: one that cannot be read, is gone or names no key changes nothing.
+
+    Such a list is one warning, and one line when it is read again.
+
+    Parameters
+    ----------
+    path
+        The file.
+    whose
+        Who reads it, for the log.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be read at the first time.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from streamgp.wire.keys import make_key, write_list
+    >>> path, (_, entry) = Path(tempfile.mkdtemp()) / "allowed.toml", make_key("cloud")
+    >>> write_list(path, [entry])
+    >>> good = LastGoodList(path, "watch")
+    >>> _ = path.write_text("no list")
+    >>> good.look() is None, entry.id in good.allowed.entries
+    (False, True)
+    """
+
+    def __init__(self, path: Path, whose: str) -> None:
+        self._path = path
+        self._whose = whose
+        self._stamp = stamp_of(path)
+        self._readable = True
+        self.allowed = AllowList.of(read_list(path))
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file is another than when it was looked at last."""
+        return stamp_of(self._path) != self._stamp
+
+    def look(self) -> str | None:
+        """Read it if it has changed, or could not be read; why it was not read, once for each change of it."""
+        stamp = stamp_of(self._path)
+        changed, self._stamp = stamp != self._stamp, stamp
+        trouble = self._read() if changed or not self._readable else None
+        return trouble if changed else None
+
+    def _read(self) -> str | None:
+        try:
+            allowed = AllowList.of(read_list(self._path))
+            if not allowed.entries:
+                raise SettingsError(f"{self._path} names no key")
+        except SettingsError as error:
+            if self._readable:
+                log.warning("%s: list of keys not read, the one before counts on: %s", self._whose, error)
+            self._readable = False
+            return str(error)
+        if not self._readable:
+            log.info("%s: list of keys read again: %s", self._whose, self._path)
+        self._readable, self.allowed = True, allowed
+        return None
+
+
+@final
 class KeyWatch:
     """The last good list of a file, and what it says of the key that this role signs with.
 
-    A list that cannot be read, is gone or names no key (a copy that is under way) changes nothing: who is to be
-    refused is marked as revoked. Each change for worse is one warning, each for better one line.
+    A list that is no good (a copy that is under way) changes nothing: who is to be refused is marked as revoked. Each
+    change for worse is one warning, each for better one line.
 
     Parameters
     ----------
@@ -127,9 +192,7 @@ class KeyWatch:
         self._own = own
         self._clock = clock
         self._looked_s = clock.monotonic_s()
-        self._stamp = stamp_of(path)
-        self._readable = True
-        self.allowed = AllowList.of(read_list(path))
+        self._list = LastGoodList(path, role)
         #: why others refuse all that the key signs now, in the word by which they count it; None: they do not
         self.barred = self._why_barred()
         if self.barred in ("revoked key", "expired key"):
@@ -140,6 +203,11 @@ class KeyWatch:
         if self.barred is not None:
             raise SettingsError(f"{path} does not allow the key of {role}: others would refuse all it says")
 
+    @property
+    def allowed(self) -> AllowList:
+        """The last good list."""
+        return self._list.allowed
+
     def look(self, *, at_once: bool = False) -> str | None:
         """Look at the files, if that was not a moment ago; why the list was not read, once for each change of it.
 
@@ -147,33 +215,15 @@ class KeyWatch:
         the list than who reads.
         """
         now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s < EVERY_S and not (at_once and stamp_of(self._path) != self._stamp):
+        if now_s - self._looked_s < EVERY_S and not (at_once and self._list.changed):
             return None
         self._looked_s = now_s
-        stamp, trouble = stamp_of(self._path), None
-        changed, self._stamp = stamp != self._stamp, stamp
-        if changed or not self._readable:
-            trouble = self._read()
+        trouble = self._list.look()
         if self._own is not None:
             self._own.look(self.allowed, self._clock.now_ms())
             self._identity = self._own.id
         self._judge()
-        return trouble if changed else None
-
-    def _read(self) -> str | None:
-        try:
-            allowed = AllowList.of(read_list(self._path))
-            if not allowed.entries:
-                raise SettingsError(f"{self._path} names no key")
-        except SettingsError as error:
-            if self._readable:
-                log.warning("%s: list of keys not read, the one before counts on: %s", self._role, error)
-            self._readable = False
-            return str(error)
-        if not self._readable:
-            log.info("%s: list of keys read again: %s", self._role, self._path)
-        self._readable, self.allowed = True, allowed
-        return None
+        return trouble
 
     def _judge(self) -> None:
         before, self.barred = self.barred, self._why_barred()

@@ -91,8 +91,10 @@ def test_the_list_is_followed_while_it_looks(log: Log, tmp_path: Path) -> None:
     write(log, Signer(key).sign(Outgoing("p.trust", "A", encode(TRUST))))
     assert reader.poll(0.1) == []
     assert reader.counts == {"revoked key": 1}
-    (tmp_path / LIST).write_text("no list")
-    write(log, Signer(key).sign(Outgoing("p.trust", "A", encode(TRUST))))
-    assert reader.poll(0.1) == []
-    assert reader.stats.messages == 2
+    for damaged in ("no list", '[[keys]]\nrole = "cloud"\npublic = "no key"\n', ""):
+        (tmp_path / LIST).write_text(damaged)
+        write(log, Signer(key).sign(Outgoing("p.trust", "A", encode(TRUST))))
+        assert reader.poll(0.1) == []
+    assert reader.stats.messages == 4
+    assert reader.counts == {"revoked key": 4}
     reader.close()

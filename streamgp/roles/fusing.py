@@ -114,7 +114,7 @@ def fuse(
             fused = trimmed_poe(means, variances, n_trim)
         plain = trimmed_poe(means, variances, 0)
     except NoQuorumError as error:
-        _tell_no_quorum(closed, answers, error)
+        _tell_no_quorum(closed, answers, settings, error)
         return forecast
     degraded = beta > 0 and is_degraded(means, variances, n_trim, calibration=calibration)
     return structs.replace(
@@ -132,10 +132,10 @@ def fuse(
     )
 
 
-def _tell_no_quorum(closed: Closed, answers: Answers, error: NoQuorumError) -> None:
-    """To the operator only where waiting does not help: everybody has answered with numbers, and it is not enough."""
+def _tell_no_quorum(closed: Closed, answers: Answers, settings: CloudSettings, error: NoQuorumError) -> None:
+    """To the operator only where a smaller cut is all that helps: everybody has answered with numbers, and enough."""
     n = len(answers.names)
-    if closed.missing or n < len(closed.answers):
+    if closed.missing or n < max(1, settings.min_answers, len(closed.answers)):
         log.debug("%s: no quorum: %s", closed.query.id, error)
         return
     cure = f"at most {math.floor((n - 1) // 4 / n * 1000) / 1000:g}" if n > 4 else "0, which cuts nobody,"

@@ -58,6 +58,8 @@ def test_a_quorum_that_can_never_be_is_told_with_its_cure(n: int, cure: str, cap
     assert fuse(closed(*group(n)), CloudSettings(beta=beta)).status != "no_quorum"
     caplog.clear()
     fuse(closed(*group(n), missing=("Z",)), SETTINGS)
+    fuse(closed(), SETTINGS)
+    fuse(closed(*group(n)), CloudSettings(beta=1 / 6, min_answers=9))
     assert not [r for r in caplog.records if r.levelname == "WARNING"]
 
 
